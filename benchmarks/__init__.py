@@ -1,0 +1,34 @@
+"""Measurements with a goal: each prints a table, and writes it with ``--json=FILE``."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One measured value; ``goal`` is what it should reach or reproduce, ``met`` whether it does."""
+
+  name: str
+  value: float
+  unit: str = ''
+  ratio: float | None = None
+  goal: float | None = None
+  met: bool | None = None
+
+
+def report(rows: Sequence[Row], json_file: str | None = None) -> bool:
+  """Prints the rows, writes them if a file is named, and tells whether every goal is met."""
+  width = max(len(row.name) for row in rows)
+  for row in rows:
+    line = f'{row.name:<{width}}  {row.value:9.4f} {row.unit}'.rstrip()
+    if row.ratio is not None:
+      line += f'  ratio {row.ratio:.3f}'
+    if row.goal is not None:
+      line += f'  goal {row.goal:g}: {"met" if row.met else "MISSED"}'
+    print(line)
+  if json_file:
+    text = json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + '\n'
+    pathlib.Path(json_file).write_text(text)
+  return all(row.met is not False for row in rows)

@@ -1,0 +1,58 @@
+"""Checks our scores on the captions that a published system gave for the MSVD test videos.
+
+  python -m benchmarks.golden_msvd --predictions=FILE --references=sents_test_lc_nopunc.txt
+
+The predictions are plain text, one caption a line, in the order in which the references name the
+670 videos (vid1301 to vid1970). The goals are what pycocoevalcap 1.2 gives for them with its own
+tokeniser and METEOR wrapper; the system's paper has .810 .697 .606 .511, .335, .706 and .777.
+"""
+
+import argparse
+import pathlib
+import sys
+
+from benchmarks import Row, report
+from vidcap_jax.evaluation import caption_files, metrics
+
+GOALS = {
+  'BLEU_1': 0.8098,
+  'BLEU_2': 0.6970,
+  'BLEU_3': 0.6059,
+  'BLEU_4': 0.5110,
+  'METEOR': 0.3354,
+  'ROUGE_L': 0.7055,
+  'CIDEr': 0.7767,
+}
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument('--predictions', required=True, metavar='FILE', help='one caption a line')
+  parser.add_argument('--references', required=True, metavar='FILE', help='id, tab, caption')
+  parser.add_argument('--json', metavar='FILE', help='write the table there')
+  options = parser.parse_args()
+  try:
+    references = caption_files.read_references(options.references)
+    captions = (
+      pathlib.Path(options.predictions).read_text(encoding='utf-8').rstrip('\n').split('\n')
+    )
+    if len(captions) != len(references):
+      raise metrics.MetricError(
+        f'{options.predictions} has {len(captions)} lines, {options.references} names '
+        f'{len(references)} videos'
+      )
+    corpus, _ = metrics.score(dict(zip(references, captions, strict=True)), references)
+  except (metrics.MetricError, OSError) as error:
+    sys.exit(f'error: {error}')
+  rows = [
+    Row(name, value, goal=GOALS[name], met=round(value, 4) == GOALS[name])
+    for name, value in corpus.items()
+  ]
+  if not report(rows, options.json):
+    sys.exit('error: the scores differ from the published ones')
+
+
+if __name__ == '__main__':
+  main()

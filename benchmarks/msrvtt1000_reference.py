@@ -1,0 +1,102 @@
+"""What can be reached without a captioner on the first 1,000 videos of MSR-VTT.
+
+  python -m benchmarks.msrvtt1000_reference --annotations=train_val_videodatainfo.json \
+      --splits=splits.json --features=DIR
+
+Two references for a trained model, on the validation split:
+- constant: one caption said of every video; the best (by CIDEr) of the most frequent training
+  captions, and the captions named with --constant;
+- nearest: the training video whose mean feature is closest (cosine, features standardised over the
+  training videos) lends its medoid caption, the one that shares most words with the others.
+"""
+
+import argparse
+import pathlib
+import sys
+from collections import Counter
+
+import numpy as np
+
+from benchmarks import Row, report
+from vidcap_jax.evaluation import caption_files, metrics
+
+
+def mean_features(directory: str, ids: list[str]) -> np.ndarray:
+  """Each video's feature averaged over its frames: (videos, D)."""
+  paths = [pathlib.Path(directory, f'{video_id}.npy') for video_id in ids]
+  lacking = [path.name for path in paths if not path.is_file()]
+  if lacking:
+    raise metrics.MetricError(
+      f'{directory} lacks {len(lacking)} of {len(ids)} feature files: {", ".join(lacking[:5])}'
+    )
+  return np.stack([np.load(path).mean(axis=0) for path in paths])
+
+
+def medoid(captions: list[str]) -> str:
+  """The caption with the highest mean F1 of words against all of them."""
+  bags = [Counter(caption.lower().split()) for caption in captions]
+
+  def shared(a: Counter, b: Counter) -> float:
+    return 2 * (a & b).total() / (a.total() + b.total())
+
+  return captions[int(np.argmax([sum(shared(a, b) for b in bags) for a in bags]))]
+
+
+def nearest(features: np.ndarray, others: np.ndarray) -> np.ndarray:
+  """For every row of ``features`` the row of ``others`` with the highest cosine."""
+  mean, deviation = others.mean(axis=0), others.std(axis=0) + 1e-8
+  a, b = (features - mean) / deviation, (others - mean) / deviation
+  a /= np.linalg.norm(a, axis=1, keepdims=True)
+  b /= np.linalg.norm(b, axis=1, keepdims=True)
+  return np.argmax(a @ b.T, axis=1)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument('--annotations', required=True, metavar='FILE', help='MSR-VTT json')
+  parser.add_argument('--splits', required=True, metavar='FILE', help='json {train: …, val: …}')
+  parser.add_argument('--features', required=True, metavar='DIR', help='VIDEO_ID.npy, (T, D) each')
+  parser.add_argument('--constant', action='append', help='a caption to try; may be repeated')
+  parser.add_argument(
+    '--candidates', type=int, default=100, help='so many most frequent captions (%(default)s)'
+  )
+  parser.add_argument('--json', metavar='FILE', help='write the table there')
+  options = parser.parse_args()
+  try:
+    rows = _measure(options)
+  except (metrics.MetricError, OSError) as error:
+    sys.exit(f'error: {error}')
+  report(rows, options.json)
+
+
+def _measure(options) -> list[Row]:
+  train, val = (
+    caption_files.read_references(options.annotations, split, options.splits)
+    for split in ('train', 'val')
+  )
+  references = metrics.prepare_references(val)
+  frequent = Counter(c for captions in train.values() for c in captions)
+  candidates = [caption for caption, _ in frequent.most_common(options.candidates)]
+  best, _ = metrics.constant_baseline(references, candidates)
+
+  said = {
+    f'constant "{caption}"': dict.fromkeys(val, caption)
+    for caption in dict.fromkeys([best, *(options.constant or ['a man is talking'])])
+  }
+  closest = nearest(
+    mean_features(options.features, list(val)), mean_features(options.features, list(train))
+  )
+  ids = list(train)
+  said['nearest'] = {v: medoid(train[ids[i]]) for v, i in zip(val, closest, strict=True)}
+
+  rows = []
+  for name, hypotheses in said.items():
+    corpus, _ = metrics.score(hypotheses, references, ['BLEU', 'ROUGE_L', 'CIDEr'])
+    rows += [Row(f'{name} {m}', corpus[m]) for m in ('CIDEr', 'BLEU_4', 'ROUGE_L')]
+  return rows
+
+
+if __name__ == '__main__':
+  main()

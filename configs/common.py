@@ -1,0 +1,139 @@
+"""What all configs share: every key there is, with its default and what it does."""
+
+from ml_collections import ConfigDict
+
+
+def base() -> ConfigDict:
+  """The defaults; a config changes them and locks the result."""
+  c = ConfigDict()
+  c.seed = 0  # of parameters, order and dropout
+  c.seeds = ()  # several: a run for each in WORKDIR/seed_N, then mean and spread
+
+  c.order = ('xe',)  # stages, by name, in the order they run
+  # What each stage changes of the sections below, e.g. stages.spatial.model.variant = 'spatial'.
+  c.stages = ConfigDict({'xe': {}})
+
+  c.data = ConfigDict()
+  c.data.dir = ''  # folder written by data_prep.build
+  c.data.recipe = ''  # 'shapes': render, extract and build a data set under WORKDIR/data instead
+  c.data.recipe_videos = 320  # how many clips the recipe renders
+  # Stream name to extractor, for the recipe.
+  c.data.recipe_streams = ConfigDict({'image': 'efficientnet_lite0'})
+  c.data.train_split = 'train'
+  c.data.val_split = 'val'
+  c.data.captions_per_video = 5  # S, captions of a video in one step: they share its encoding
+  c.data.max_frames = 0  # longer videos are subsampled evenly; 0: the data set's longest
+  c.data.max_words = 0  # longer captions are cut; 0: as the vocabulary was built
+  # A round takes captions of about one length, and a batch is cut to the least of these many
+  # tokens that holds it (one compilation each); (): no grouping, all batches of full length.
+  c.data.length_buckets = (9, 11, 13, 16)
+  c.data.standardise = True  # features by the training split's mean and deviation per channel
+  c.data.threads = 2  # reading ahead
+
+  c.model = ConfigDict({'name': 'temporal_spatial'})  # and the fields of that model's config
+
+  c.train = ConfigDict()
+  c.train.batch_size = 64  # B, videos of a step, over all devices
+  c.train.epochs = 20.0
+  c.train.init_from = (
+    ''  # 'stage:NAME', or a workdir or checkpoint folder: start from its parameters
+  )
+  c.train.dtype = 'float32'  # of the computation: float32 | bfloat16
+  c.train.label_smoothing = 0.0
+  c.train.scheduled_sampling = ConfigDict(
+    {
+      'name': 'off',  # off | linear | inverse_sigmoid
+      'start_epoch': 5.0,  # linear: no own words before
+      'every_epochs': 5.0,
+      'increase': 0.05,
+      'most': 0.25,
+      'eta': 24.0,  # inverse_sigmoid
+    }
+  )
+  c.train.max_skipped = 20  # steps skipped for a loss or gradient that isn't finite, then stop
+
+  c.optimizer = ConfigDict()
+  c.optimizer.name = 'adam'  # adam | adamw | rmsprop | sgd
+  c.optimizer.learning_rate = 4e-4
+  c.optimizer.b1 = 0.9
+  c.optimizer.b2 = 0.999  # rmsprop: its decay
+  c.optimizer.eps = 1e-8
+  c.optimizer.momentum = 0.0  # rmsprop, sgd
+  c.optimizer.weight_decay = 0.0  # adamw
+  c.optimizer.clip_norm = 5.0  # global norm; 0: no clipping
+  c.optimizer.schedule = ConfigDict(
+    {
+      'name': 'constant',  # constant | step | linear | cosine
+      'warmup_epochs': 0.0,
+      'factor': 0.8,  # step: times this …
+      'every_epochs': 1.0,  # … so often …
+      'start_epoch': 3.0,  # … from here on
+      'final': 0.0,  # linear, cosine: share of the rate left at the end
+    }
+  )
+
+  c.decode = ConfigDict()
+  c.decode.method = 'beam'  # beam | greedy | sample
+  c.decode.beam = 5
+  c.decode.length_penalty = 0.0  # score = log-probability / length ** this
+  c.decode.min_length = 1  # words
+  c.decode.no_repeat_ngram = 0  # no n-gram of this size twice; 0: off
+  c.decode.temperature = 1.0  # sample
+  c.decode.top_k = 0
+  c.decode.top_p = 1.0
+
+  c.eval = ConfigDict()
+  c.eval.batch_size = 64
+  c.eval.every_epochs = 1.0  # validation during training
+  c.eval.metrics = ('BLEU', 'ROUGE_L', 'CIDEr')  # during training
+  c.eval.metric = 'CIDEr'  # chooses the best checkpoint
+  c.eval.patience = 0  # stop after so many validations without a better score; 0: never
+  c.eval.splits = ('val', 'test')  # scored at the end, as far as the data set has them
+
+  c.checkpoint = ConfigDict()
+  c.checkpoint.keep = 1  # latest checkpoints kept beside the best
+  c.checkpoint.every_steps = 0  # between validations too; 0: only then
+
+  c.log = ConfigDict()
+  c.log.every_steps = 20
+  c.log.tensorboard = True
+
+  c.mesh = ConfigDict({'data': -1, 'model': 1})  # devices; -1: what is left
+  return c
+
+
+def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
+  """Adds the VATEX model's settings (see vidcap_jax/models/temporal_spatial.py)."""
+  c.model = ConfigDict(
+    {
+      'name': 'temporal_spatial',
+      'variant': variant,  # vanilla | temporal | spatial
+      'global_streams': ('image', 'motion', 'audio'),
+      'temporal_streams': ('image', 'motion'),
+      'spatial_stream': 'objects',
+      'hidden': 512,
+      'embed': 512,
+      'project': 512,
+      'attention': 512,
+      'dropout': 0.5,
+    }
+  )
+  return c
+
+
+def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
+  """Makes a config small: rendered clips, random-weight streams, about two minutes a stage.
+
+  Args:
+    streams: stream name -> extractor (data_prep/extractors.py) of the kinds the model needs.
+  """
+  c.data.recipe = 'shapes'
+  c.data.recipe_videos = 60
+  c.data.recipe_streams = ConfigDict(streams)
+  c.data.captions_per_video = 2
+  c.train.batch_size = 16
+  c.train.epochs = 3.0
+  for size in ('hidden', 'embed', 'project', 'attention'):
+    if size in c.model:
+      c.model[size] = 64
+  return c

@@ -1,0 +1,1 @@
+"""Preparing data: videos, features and annotation files become a data set folder."""

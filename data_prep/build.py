@@ -1,0 +1,212 @@
+"""Builds a data set folder from annotations and features.
+
+    python -m data_prep.build --format=msrvtt --annotations=train_val_videodatainfo.json \\
+        --features=image=features/ --splits=splits.json --missing=skip --out=data/msrvtt
+
+Interrupted, it goes on where it stopped when started again with the same options.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Sequence
+
+from data_prep.annotations import FORMATS
+from data_prep.builder import Options, Report, build
+from data_prep.progress import duration
+from vidcap_jax.data.schema import KINDS, DataError, Dropped, Manifest, Stream
+from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Entry point; returns the exit code."""
+  args = _parser().parse_args(argv)
+  try:
+    manifest, report = build(_options(args))
+  except DataError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+  except KeyboardInterrupt:
+    print('interrupted; the same command goes on from here', file=sys.stderr)
+    return 130
+  except OSError as error:
+    print(f'error: {error.filename or args.out}: {error.strerror or error}', file=sys.stderr)
+    return 1
+  print(summary(manifest, report, args.out))
+  return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+    prog='python -m data_prep.build',
+    description='Builds a data set folder (ArrayRecord shards and a manifest) from annotations '
+    'and features. A build that was interrupted goes on when started again.',
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+    allow_abbrev=False,
+    epilog="""examples:
+  own data, one caption a row, columns video_id, caption, split:
+    --format=csv --annotations=clips.csv --features=image=features/ --out=data/clips
+  MSVD with features named by YouTube id, two streams, one of which a video may lack:
+    --format=msvd --annotations=msvd/ --id_map=youtube_mapping.txt \\
+    --features=image=resnet/,audio=vggish.h5 --optional=audio --out=data/msvd
+  a test set for a model that was trained elsewhere:
+    --format=jsonl --annotations=new.jsonl --split=test --vocabulary=data/clips \\
+    --features=image=new_features/ --out=data/new""",
+  )
+  add = parser.add_argument
+  add('--format', required=True, choices=FORMATS, help='form of the annotations')
+  add('--annotations', required=True, metavar='FILE[,FILE]', help='annotation files (or folder)')
+  add(
+    '--features',
+    required=True,
+    metavar='NAME=PATH[,NAME=PATH]',
+    help='named streams: a folder of ID.npy or ID.npz, or an .h5 file',
+  )
+  add('--out', required=True, metavar='DIR', help='folder to write')
+  add('--splits', metavar='FILE', help="JSON {split: [ids]}, instead of the annotation's splits")
+  add('--split', metavar='NAME', help='put all videos into this one split')
+  add(
+    '--missing',
+    choices=('fail', 'skip'),
+    default='fail',
+    help='what becomes of videos whose features are missing or unreadable (default: fail, '
+    'naming them; skip leaves them out, counted and named in the manifest)',
+  )
+  add('--optional', default='', metavar='NAME[,NAME]', help='streams that a video may lack')
+  add(
+    '--kinds',
+    default='',
+    metavar='NAME=KIND[,…]',
+    help='vector, sequence, grid or regions; otherwise told from the number of axes (1: vector, '
+    '2: sequence, 3: regions, 4: grid)',
+  )
+  add('--dtype', choices=('float16', 'float32'), default='float16', help='of stored features')
+  add('--id_map', metavar='FILE', help='lines "other_name id": features may have either name')
+  default = {f.name: f.default for f in dataclasses.fields(Options)}
+  add(
+    '--min_count',
+    type=int,
+    metavar='N',
+    help=f'fewest occurrences of a word in the vocabulary (default: {default["min_count"]})',
+  )
+  add(
+    '--max_words',
+    type=int,
+    metavar='N',
+    help='longest caption in words that is learned, longer ones are cut '
+    f'(default: {default["max_words"]})',
+  )
+  add(
+    '--tokenizer',
+    choices=TOKENIZERS,
+    help=f'how captions become words (default: {default["tokenizer"]})',
+  )
+  add(
+    '--vocabulary',
+    metavar='FILE|DIR',
+    help='take this vocabulary, or that of a data set, as it is, instead of making one',
+  )
+  add('--name', help='of the data set (default: the name of --out)')
+  add('--shard_mb', type=float, default=256, help='size of a shard in MiB, about')
+  add('--overwrite', action='store_true', help='replace a data set built from other inputs')
+  return parser
+
+
+def _options(args: argparse.Namespace) -> Options:
+  # What was not given is left to the defaults of Options.
+  values = {name: value for name, value in vars(args).items() if value is not None}
+  own = [name for name in ('min_count', 'max_words', 'tokenizer') if name in values]
+  if args.vocabulary and own:
+    raise DataError(f'--vocabulary brings its own {", ".join(own)}; leave --{own[0]} out')
+  return Options(
+    form=values.pop('format'),
+    annotations=_paths(values.pop('annotations')),
+    features=_pairs('--features', values.pop('features')),
+    kinds=_pairs('--kinds', values.pop('kinds')),
+    optional=tuple(filter(None, values.pop('optional').split(','))),
+    **values,
+  )
+
+
+def _paths(text: str) -> tuple[str, ...]:
+  # A comma may be part of a file's name.
+  return (text,) if pathlib.Path(text).exists() else tuple(filter(None, text.split(',')))
+
+
+def _pairs(option: str, text: str) -> dict[str, str]:
+  pairs: dict[str, str] = {}
+  for part in filter(None, text.split(',')):
+    name, equals, value = part.partition('=')
+    if not equals or not value:
+      raise DataError(f'{option}: {part!r} is not of the form NAME=VALUE')
+    if name in pairs:
+      raise DataError(f'{option}: {name!r} is given twice')
+    pairs[name] = value
+  return pairs
+
+
+def summary(manifest: Manifest, report: Report, out: str) -> str:
+  """What was built, for people."""
+  lines = []
+  if report.unchanged:
+    lines.append(f'{out}: built from the same inputs already, nothing to do')
+  for name, split in manifest.splits.items():
+    without = report.without_captions[name]
+    note = f' ({without} videos without captions)' if without else ''
+    lines.append(f'{name:<10} {split.videos:>7} videos, {split.captions} captions{note}')
+  lines += dropped_lines(manifest)
+  if report.empty_captions:
+    lines.append(f'dropped    {report.empty_captions:>7} captions: empty')
+  if manifest.vocabulary:
+    vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+    shares = [f'{k / n:.1%} of {s}' for s, (k, n) in report.coverage.items() if n]
+    covers = f', {", ".join(shares)} covered' if shares else ''
+    lines.append(f'vocabulary {len(vocabulary):>7} words{covers}; hash {vocabulary.hash}')
+  else:
+    lines.append('vocabulary    none: no train split, and no --vocabulary given')
+  for stream in manifest.streams:
+    unused = report.unused[stream.name]
+    note = f'; {len(unused)} files unused (first: {unused[0]})' if unused else ''
+    lines.append(f'stream     {stream.name}: {stream_line(stream)}{note}')
+  shards = [shard for split in manifest.splits.values() for shard in split.shards]
+  size = sum((pathlib.Path(out) / shard.file).stat().st_size for shard in shards)
+  reused = f', {report.reused} kept from an interrupted build' if report.reused else ''
+  lines.append(
+    f'{out}: {size / 2**20:.1f} MiB in {len(shards)} shards{reused}; hash {manifest.hash}; '
+    f'{duration(report.seconds)}'
+  )
+  return '\n'.join(lines)
+
+
+def dropped_lines(manifest: Manifest) -> list[str]:
+  """Videos left out, counted by split and reason, with an example; the manifest names them all."""
+  groups: dict[tuple[str, str], list[Dropped]] = {}
+  for video in manifest.dropped:
+    # A reason that names a file is a bad file's; those are counted together.
+    reason = video.reason if video.reason.startswith(('no ', 'in ')) else 'bad features'
+    groups.setdefault((video.split, reason), []).append(video)
+  lines = []
+  for (split, reason), videos in groups.items():
+    where = f' of {split}' if split else ''
+    example = videos[0].video_id if reason != 'bad features' else videos[0].reason
+    lines.append(f'dropped    {len(videos):>7} videos{where}: {reason} (first: {example})')
+  return lines
+
+
+def stream_line(stream: Stream) -> str:
+  """A stream in words: kind, shape, dtype, longest, where from."""
+  axes = zip(KINDS[stream.kind], stream.shape, strict=True)
+  shape = ', '.join(axis if size is None else str(size) for axis, size in axes)
+  words = f'{stream.kind} ({shape}) {stream.dtype}'
+  if stream.kind != 'vector':
+    words += f', up to {stream.longest} frames'
+  if stream.most_regions:
+    words += f' of {stream.most_regions} regions'
+  if made_by := ' '.join(filter(None, (stream.extractor, stream.version))):
+    words += f', by {made_by}'
+  return words + (', optional' if stream.optional else '')
+
+
+if __name__ == '__main__':
+  sys.exit(main())

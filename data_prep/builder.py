@@ -1,0 +1,314 @@
+"""Builds a data set folder from annotations and features: the steps of ``data_prep.build``.
+
+    manifest, report = build(Options(form='jsonl', annotations=('clips.jsonl',),
+                                     features={'image': 'features/'}, out='data/clips'))
+
+The folder that results is a TFDS data set: ``tfds.builder_from_directory(out)`` opens it.
+"""
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import pathlib
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from data_prep import plan, writer
+from data_prep.annotations import read_annotations, splits
+from data_prep.annotations.model import AnnotatedVideo
+from data_prep.progress import progress
+from vidcap_jax.data.records import check_shard
+from vidcap_jax.data.schema import (
+  KINDS,
+  MANIFEST_NAME,
+  DataError,
+  Dropped,
+  Manifest,
+  read_manifest,
+  write_manifest,
+)
+from vidcap_jax.data.vocabulary import (
+  SPECIAL,
+  Vocabulary,
+  build_vocabulary,
+  coverage,
+  load_vocabulary,
+  tokenize,
+)
+
+PACKAGES = ('array_record', 'numpy', 'tensorflow-datasets')  # Whose versions are recorded.
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """What to build; the fields are the options of ``data_prep.build``."""
+
+  form: str
+  annotations: Sequence[str]
+  features: Mapping[str, str]
+  out: str
+  name: str | None = None
+  splits: str | None = None
+  split: str | None = None
+  id_map: str | None = None
+  missing: str = 'fail'
+  kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  optional: Sequence[str] = ()
+  dtype: str = 'float16'
+  vocabulary: str | None = None
+  tokenizer: str = 'ptb_like'
+  min_count: int = 3
+  max_words: int = 20
+  shard_mb: float = 256.0
+  overwrite: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What a build did, beyond what the manifest says.
+
+  Attributes:
+    unchanged: the folder held this data set already; nothing was written.
+    reused: shards taken over from an interrupted build.
+    empty_captions: captions that had no text, and were left out.
+    without_captions: split -> kept videos that have no caption.
+    coverage: split -> (known, all) words of its captions; empty without a vocabulary.
+    unused: stream -> names of features that belong to no video of any split.
+    seconds: wall time.
+  """
+
+  unchanged: bool
+  reused: int
+  empty_captions: int
+  without_captions: Mapping[str, int]
+  coverage: Mapping[str, tuple[int, int]]
+  unused: Mapping[str, Sequence[str]]
+  seconds: float
+
+
+def build(options: Options) -> tuple[Manifest, Report]:
+  """Builds the data set, or finishes building it.
+
+  Raises:
+    DataError: bad input. What can be found beforehand is, before a file is written.
+  """
+  start = time.monotonic()
+  name = _check_options(options)
+  given = load_vocabulary(options.vocabulary) if options.vocabulary else None
+  skip = options.missing == 'skip'
+
+  annotations = read_annotations(options.form, options.annotations)
+  listed = splits.read_splits(options.splits) if options.splits else None
+  all_videos, unassigned = splits.assign(annotations, listed, options.split)
+  aliases = splits.read_id_map(options.id_map) if options.id_map else {}
+  sources = plan.open_sources(
+    options.features,
+    all_videos,
+    kinds=options.kinds,
+    optional=options.optional,
+    dtype=options.dtype,
+    aliases=aliases,
+  )
+  videos, lacking = plan.drop_lacking(all_videos, sources, skip=skip)
+  dropped = [Dropped(v.video_id, '', 'in no split') for v in unassigned] + lacking
+
+  out = pathlib.Path(options.out)
+  shards = plan.plan_shards(name, videos, sources, options.shard_mb)
+  inputs = _inputs_hash(shards, options, given)
+  manifest = _existing(out, inputs, overwrite=options.overwrite)
+  unchanged, reused = manifest is not None, 0
+  if manifest is None:
+    if not given:
+      _vocabulary(videos, options)  # Whether there are words at all is better known now.
+    found = {s.file: writer.finished_shard(out, s.file, s.key, skip=skip) for s in shards}
+    if not skip:
+      _check_all([v for s in shards if not found[s.file] for v in s.videos], sources)
+    results = _write(out, shards, found, sources, skip=skip)
+    reused = sum(result is not None for result in found.values())
+    for split, written in results.items():
+      dropped += [Dropped(i, split, reason) for r in written for i, reason in r.dropped]
+    videos = _without(videos, dropped)
+    plan.check_not_empty(videos, dropped)
+    vocabulary = given or _vocabulary(videos, options)
+    manifest = Manifest(
+      name=name,
+      streams=writer.merge_streams([s.stream for s in sources], results),
+      splits={split: writer.split_of(written) for split, written in results.items()},
+      vocabulary=vocabulary.to_dict() if vocabulary else None,
+      dropped=tuple(dropped),
+      categories=1 + max(v.category for v in annotations.videos.values()),
+      versions={package: importlib.metadata.version(package) for package in PACKAGES},
+      source={**_source(options), 'inputs': inputs},
+    )
+    writer.write_tfds_metadata(out, name, manifest.streams, manifest.splits)
+    write_manifest(manifest, out)
+    writer.finish(out)
+
+  videos = _without(videos, manifest.dropped)
+  words = Vocabulary.from_dict(manifest.vocabulary) if manifest.vocabulary else None
+  used = {s.stream.name: set(s.names.values()) for s in sources}
+  report = Report(
+    unchanged=unchanged,
+    reused=reused,
+    empty_captions=annotations.empty_captions,
+    without_captions={s: sum(not v.captions for v in part) for s, part in videos.items()},
+    coverage={
+      split: coverage(words, (caption for v in part for caption in v.captions))
+      for split, part in videos.items()
+      if words
+    },
+    unused={
+      s.stream.name: [n for n in s.reader.ids if n not in used[s.stream.name]] for s in sources
+    },
+    seconds=time.monotonic() - start,
+  )
+  return manifest, report
+
+
+def _check_options(options: Options) -> str:
+  """Checks what needs no file; returns the data set's name."""
+  if options.missing not in ('fail', 'skip'):
+    raise DataError(f'--missing={options.missing}: fail or skip')
+  if options.dtype not in ('float16', 'float32'):
+    raise DataError(f'--dtype={options.dtype}: float16 or float32')
+  if options.min_count < 1 or options.max_words < 1:
+    raise DataError('--min_count and --max_words are at least 1')
+  if not options.shard_mb > 0:
+    raise DataError(f'--shard_mb={options.shard_mb}: must be above 0')
+  if options.splits and options.split:
+    raise DataError('--splits and --split exclude each other')
+  if not options.features:
+    raise DataError('no feature stream; give at least one, as in --features=image=DIR')
+  tokenize('', options.tokenizer)  # An unknown one is found here.
+  for stream in options.features:
+    if not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', stream):
+      raise DataError(
+        f'stream name {stream!r}: use letters, digits and underscores, first a letter'
+      )
+  for what, names in (('--kinds', options.kinds), ('--optional', options.optional)):
+    for stream in names:
+      if stream not in options.features:
+        raise DataError(f'{what}: no stream {stream!r}; there are {", ".join(options.features)}')
+  for stream, kind in options.kinds.items():
+    if kind not in KINDS:
+      raise DataError(f'--kinds: {stream}={kind}: unknown kind; known: {", ".join(KINDS)}')
+  folder = pathlib.Path(options.out).resolve().name
+  name = options.name or re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_')
+  if not re.fullmatch(r'[a-z][a-z0-9_]*', name):
+    raise DataError(
+      f'data set name {name!r}: use small letters, digits and underscores, first a letter; '
+      'give it with --name'
+    )
+  return name
+
+
+def _vocabulary(videos: plan.Videos, options: Options) -> Vocabulary | None:
+  """That of the training split; None without one. DataError if no word is frequent enough."""
+  if 'train' not in videos:
+    return None
+  vocabulary = build_vocabulary(
+    (caption for video in videos['train'] for caption in video.captions),
+    options.min_count,
+    options.max_words,
+    options.tokenizer,
+  )
+  if len(vocabulary) == len(SPECIAL):
+    raise DataError(
+      f'no word occurs {options.min_count} times in the captions of the training split '
+      f'({len(videos["train"])} videos); lower --min_count'
+    )
+  return vocabulary
+
+
+def _inputs_hash(
+  shards: Sequence[plan.ShardPlan], options: Options, given: Vocabulary | None
+) -> str:
+  words = given.to_dict() if given else [options.tokenizer, options.min_count, options.max_words]
+  parts = [[(s.split, s.file, s.key) for s in shards], words, options.missing]
+  return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _existing(out: pathlib.Path, inputs: str, *, overwrite: bool) -> Manifest | None:
+  """The folder's manifest if it holds just this data set; None if it is to be built.
+
+  Raises:
+    DataError: the folder holds something else, or this data set with a broken shard.
+  """
+  if out.exists() and not out.is_dir():
+    raise DataError(f'{out}: is a file; --out names a folder')
+  if (out / MANIFEST_NAME).is_file():
+    if overwrite:
+      return None
+    manifest = read_manifest(out)
+    if manifest.source.get('inputs') == inputs:
+      for split in manifest.splits.values():
+        for shard in split.shards:
+          check_shard(out, shard)
+      return manifest
+    raise DataError(
+      f'{out}: holds a data set built from other inputs or options; '
+      'give another --out, or --overwrite'
+    )
+  if out.is_dir() and any(out.iterdir()) and not (out / writer.STATE_FOLDER).is_dir():
+    raise DataError(f'{out}: not empty and no data set; give a new or empty folder as --out')
+  return None
+
+
+def _check_all(videos, sources: Sequence[writer.Source]) -> None:
+  """Reads every feature once, to name all bad ones before anything is written."""
+  problems = []
+  for video in progress(videos, len(videos), 'checking features'):
+    try:
+      writer.load_video(video, sources)
+    except DataError as error:
+      problems.append(f'{video.video_id}: {error}')
+  if problems:
+    raise DataError(
+      f'{len(problems)} of {len(videos)} videos have bad features: '
+      + plan.listed(problems)
+      + '; leave them out with --missing=skip'
+    )
+
+
+def _write(
+  out: pathlib.Path,
+  shards: Sequence[plan.ShardPlan],
+  found: Mapping[str, writer.ShardResult | None],
+  sources: Sequence[writer.Source],
+  *,
+  skip: bool,
+) -> dict[str, list[writer.ShardResult]]:
+  """Writes the shards that no earlier build finished; results by split."""
+  writer.prepare(out, keep=[file for file, result in found.items() if result])
+  left = sum(len(s.videos) for s in shards if not found[s.file])
+  ticks = progress(range(left + 1), left, 'writing')
+  results: dict[str, list[writer.ShardResult]] = {}
+  try:
+    for shard in shards:
+      result = found[shard.file] or writer.build_shard(
+        out,
+        shard.file,
+        shard.key,
+        shard.videos,
+        sources,
+        statistics=shard.split == 'train',
+        skip=skip,
+        done=lambda: next(ticks),
+      )
+      results.setdefault(shard.split, []).append(result)
+  finally:
+    ticks.close()
+  return results
+
+
+def _without(videos: plan.Videos, dropped: Sequence[Dropped]) -> dict[str, list[AnnotatedVideo]]:
+  ids = {d.video_id for d in dropped}
+  return {split: [v for v in part if v.video_id not in ids] for split, part in videos.items()}
+
+
+def _source(options: Options) -> dict:
+  """The options as the manifest records them."""
+  data = dataclasses.asdict(options)
+  kept = {k: v for k, v in data.items() if k not in ('out', 'overwrite') and v}
+  return {k: list(v) if isinstance(v, tuple) else v for k, v in kept.items()}

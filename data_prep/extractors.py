@@ -1,0 +1,265 @@
+"""From a video file to named feature arrays: the extractors there are, and how to run them.
+
+An extractor is a network (a function from a batch of frames to arrays) and a choice of what to
+keep of its outputs. Streams whose extractors share network and sampling share one pass over the
+video. ``{extractor, version, sampling}`` says everything about a result: the same description
+gives the same array whether a data set is extracted or one video captioned.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from data_prep import random_features, video
+
+# Frames per forward pass: the last batch of a video is filled up with blank frames, so there is one
+# compilation, and a video's features do not depend on what else is extracted.
+BATCH = 8
+
+
+class ExtractorError(LookupError):
+  """An extractor, version or sampling that this program can't provide; says which there are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Extractor:
+  """How one kind of feature is made.
+
+  Attributes:
+    kind: of the stream, a key of ``vidcap_jax.data.schema.KINDS``.
+    shape: of one video's array, None where an axis is free, as in ``schema.Stream``.
+    version: changes whenever the numbers do.
+    network: key of ``NETWORKS``.
+    outputs: the network's outputs that ``finish`` needs.
+    finish: from those outputs of a video's frames, (T, …) each, to the stream's array.
+    sampling: the default.
+  """
+
+  kind: str
+  shape: tuple[int | None, ...]
+  version: str
+  network: str
+  outputs: tuple[str, ...]
+  finish: Callable[..., np.ndarray]
+  sampling: Mapping[str, int | float] = dataclasses.field(default_factory=lambda: {'uniform': 20})
+
+  @property
+  def channels(self) -> int | None:
+    """Size of one feature vector."""
+    return self.shape[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+  """``size``: rows and columns of its frames; ``load()`` gives the function
+  (frames uint8 (BATCH, size, size, 3), wanted outputs) -> {output: array (BATCH, …)}."""
+
+  size: int
+  load: Callable[[], Callable[[np.ndarray, tuple[str, ...]], dict[str, np.ndarray]]]
+
+
+def _load_efficientnet():
+  import jax
+  import jax.numpy as jnp
+
+  from data_prep import efficientnet
+
+  # Depthwise convolutions as shifted products are 9 times faster on CPUs, not on accelerators.
+  depthwise = 'shifted' if jax.default_backend() == 'cpu' else 'grouped'
+  parameters = jax.device_put(efficientnet.pretrained())
+  # Cell centres, -1 at the left and top edge of the frame, 1 at the right and bottom.
+  places = jnp.asarray((np.arange(7) + 0.5) / 3.5 - 1, jnp.float32)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def forward(frames, wanted):
+    grid = efficientnet.feature_map(parameters, frames, depthwise)  # (B, 7, 7, D)
+    across = jnp.einsum('brcd,c->bd', grid, places) / 49  # first moments (B, D)
+    down = jnp.einsum('brcd,r->bd', grid, places) / 49
+    outputs = {
+      'pooled': lambda: grid.mean((1, 2)),
+      'grid': lambda: grid,
+      'moments': lambda: jnp.concatenate([across, down], -1),  # (B, 2 D)
+    }
+    return {name: outputs[name]() for name in wanted}
+
+  return forward
+
+
+NETWORKS = {
+  'efficientnet_lite0': Network(224, _load_efficientnet),
+  'random': Network(random_features.SIZE, random_features.load),
+}
+
+
+def _change(moments: np.ndarray) -> np.ndarray:
+  """Each sampled frame to the next one, (T - 1, D); one row of zeros for a single frame."""
+  return np.diff(moments, axis=0) if len(moments) > 1 else np.zeros_like(moments)
+
+
+def _same(array: np.ndarray) -> np.ndarray:
+  return array
+
+
+def _mean(array: np.ndarray) -> np.ndarray:
+  return array.mean(0)
+
+
+def _random(kind: str, shape: tuple[int | None, ...], output: str, finish=_same) -> Extractor:
+  version, sampling = random_features.VERSION, {'uniform': 8}
+  return Extractor(kind, shape, version, 'random', (output,), finish, sampling)
+
+
+_LITE0 = 'efficientnet-lite0-57934424'
+
+REGISTRY: dict[str, Extractor] = {
+  'efficientnet_lite0': Extractor(
+    'sequence', (None, 1280), _LITE0, 'efficientnet_lite0', ('pooled',), _same
+  ),
+  'efficientnet_lite0_grid': Extractor(
+    'grid', (None, 7, 7, 1280), _LITE0, 'efficientnet_lite0', ('grid',), _same
+  ),
+  # The shift of the responses within the frame shows which way things move; pooled features can't.
+  'efficientnet_lite0_motion': Extractor(
+    'sequence', (None, 2560), f'{_LITE0}/moments-1', 'efficientnet_lite0', ('moments',), _change
+  ),
+  'random_vector': _random('vector', (random_features.CHANNELS,), 'frame', _mean),
+  'random_sequence': _random('sequence', (None, random_features.CHANNELS), 'frame'),
+  'random_grid': _random('grid', (None, 7, 7, random_features.CELL_CHANNELS), 'cells'),
+  'random_regions': _random('regions', (None, None, random_features.CELL_CHANNELS), 'regions'),
+}
+
+
+def get(name: str) -> Extractor:
+  """The extractor of that name; ExtractorError lists those there are."""
+  if name not in REGISTRY:
+    raise ExtractorError(f'unknown extractor {name!r}; known: {", ".join(sorted(REGISTRY))}')
+  return REGISTRY[name]
+
+
+def describe(name: str, sampling: Mapping[str, int | float] | None = None) -> dict:
+  """What determines a stream's numbers, and its kind: as in ``schema.Stream`` and stream.json.
+
+  Args:
+    name: key of the registry.
+    sampling: as in ``data_prep.video``; the extractor's default if None.
+
+  Raises:
+    ExtractorError: unknown extractor.
+    ValueError: malformed sampling.
+  """
+  extractor = get(name)
+  return {
+    'kind': extractor.kind,
+    'extractor': name,
+    'version': extractor.version,
+    'sampling': video.check_sampling(extractor.sampling if sampling is None else sampling),
+  }
+
+
+def check(stream: str, description: Mapping) -> dict:
+  """A description as this program can carry it out; the inverse of keeping it in a manifest.
+
+  Args:
+    stream: its name, for the messages.
+    description: ``extractor``, ``version`` and ``sampling``; other keys are ignored.
+
+  Raises:
+    ExtractorError: naming the stream: made by an unknown extractor, another version of it, or
+      sampled in a way that is not known.
+  """
+  name = description.get('extractor')
+  if not name:
+    raise ExtractorError(
+      f'stream {stream!r}: it is not known which extractor made it; give its features instead'
+    )
+  try:
+    mine = describe(name, description.get('sampling') or {})
+  except (ExtractorError, ValueError) as error:
+    raise ExtractorError(f'stream {stream!r}: {error.args[0]}') from None
+  if description.get('version') != mine['version']:
+    raise ExtractorError(
+      f'stream {stream!r}: made by {name} version {description.get("version")!r}, '
+      f'this program has version {mine["version"]!r}; give its features instead'
+    )
+  return mine
+
+
+@functools.cache
+def _network(name: str):
+  return NETWORKS[name].load()
+
+
+def load(names: Iterable[str]) -> None:
+  """Reads the weights that extractors need, ahead of the first video.
+
+  Raises:
+    ExtractorError: unknown extractor.
+    ModuleNotFoundError: weights that are not installed; says how to install them.
+  """
+  for name in names:
+    _network(get(name).network)
+
+
+def _run(name: str, frames, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+  """The network's outputs for all frames of a video, (T, …) each; frames is an iterator."""
+  network, size = _network(name), NETWORKS[name].size
+  parts: dict[str, list[np.ndarray]] = {output: [] for output in wanted}
+  batch = np.zeros((BATCH, size, size, 3), np.uint8)
+  filled = 0
+
+  def flush():
+    batch[filled:] = 0
+    for output, array in network(batch, wanted).items():
+      parts[output].append(np.array(array[:filled], np.float32))
+
+  for frame in frames:
+    batch[filled] = frame.image
+    filled += 1
+    if filled == BATCH:
+      flush()
+      filled = 0
+  if filled:
+    flush()
+  return {output: np.concatenate(arrays) for output, arrays in parts.items()}
+
+
+def extract_video(
+  path: str | pathlib.Path,
+  streams: Mapping[str, Mapping],
+  notes: list[str] | None = None,
+) -> dict[str, np.ndarray]:
+  """The features of one video file.
+
+  Args:
+    path: the file.
+    streams: name -> description as of ``describe`` (a manifest's streams as dicts will do).
+    notes: gets a line for a file that is damaged in part; see ``video.sample``.
+
+  Returns:
+    name -> float32 array, axes by kind as in ``schema.KINDS``.
+
+  Raises:
+    ExtractorError: a stream that can't be reproduced.
+    video.VideoError: a file that gives no frame.
+    ModuleNotFoundError: PyAV or the weights are not installed.
+  """
+  checked = {name: check(name, description) for name, description in streams.items()}
+  passes: dict[tuple, list[str]] = {}
+  for name, description in checked.items():
+    ((how, amount),) = description['sampling'].items()
+    passes.setdefault((get(description['extractor']).network, how, amount), []).append(name)
+  result = {}
+  lines: list[str] = []
+  for (network, how, amount), names in passes.items():
+    wanted = {o for name in names for o in get(checked[name]['extractor']).outputs}
+    frames = video.sample(path, {how: amount}, NETWORKS[network].size, lines)
+    outputs = _run(network, frames, tuple(sorted(wanted)))
+    for name in names:
+      extractor = get(checked[name]['extractor'])
+      result[name] = extractor.finish(*(outputs[o] for o in extractor.outputs))
+  if notes is not None:
+    notes.extend(dict.fromkeys(lines))
+  return {name: result[name] for name in streams}

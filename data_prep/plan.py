@@ -1,0 +1,169 @@
+"""What a build will write, found before it writes: videos per split, streams, shards."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from data_prep import writer
+from data_prep.annotations import splits
+from data_prep.annotations.model import AnnotatedVideo
+from data_prep.features import open_features, read_sidecar
+from data_prep.features.check import describe
+from vidcap_jax.data.schema import DataError, Dropped
+
+SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
+SHOWN = 20  # Problems listed in one message.
+
+Videos = Mapping[str, Sequence[AnnotatedVideo]]  # By split.
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+  """One shard to write: its videos, and the key of all that it is made from."""
+
+  split: str
+  file: str
+  videos: Sequence[AnnotatedVideo]
+  key: str
+
+
+def open_sources(
+  features: Mapping[str, str],
+  videos: Videos,
+  *,
+  kinds: Mapping[str, str],
+  optional: Sequence[str],
+  dtype: str,
+  aliases: Mapping[str, str],
+) -> list[writer.Source]:
+  """Opens the feature streams, and finds each one's kind and sizes.
+
+  Args:
+    features: stream -> path.
+    videos: by split.
+    kinds: declared kinds, by stream.
+    optional: streams that a video may lack.
+    dtype: of storage.
+    aliases: video id -> other name that its features may have.
+
+  Raises:
+    DataError: nothing at a path, no features there for any of the videos, or arrays that are no
+      known kind.
+  """
+  ids = [v.video_id for part in videos.values() for v in part]
+  sources = []
+  for stream_name, path in features.items():
+    reader = open_features(stream_name, path)
+    known = read_sidecar(stream_name, path)
+    names = {}
+    for video_id in ids:
+      if video_id in reader.ids:
+        names[video_id] = video_id
+      elif aliases.get(video_id) in reader.ids:
+        names[video_id] = aliases[video_id]
+    if not names:
+      raise DataError(
+        f'stream {stream_name!r}: no features in {path} are named by a video of the splits: '
+        f'features {splits.three(reader.ids)}; videos {splits.three(ids)}'
+      )
+    stream = describe(
+      stream_name,
+      reader,
+      _sample(names),
+      kind=kinds.get(stream_name) or known.get('kind'),
+      dtype=dtype,
+      optional=stream_name in optional,
+      known=known,
+    )
+    sources.append(writer.Source(stream, reader, names))
+  return sources
+
+
+def _sample(names: Mapping[str, str]) -> list[str]:
+  found = list(names.values())
+  return found[:: max(1, len(found) // SAMPLES)][:SAMPLES]
+
+
+def drop_lacking(
+  videos: Videos, sources: Sequence[writer.Source], *, skip: bool
+) -> tuple[dict[str, list[AnnotatedVideo]], list[Dropped]]:
+  """Leaves out videos that lack features, and training videos without a caption.
+
+  Args:
+    videos: by split.
+    sources: the streams.
+    skip: leave videos without features out; otherwise they are an error.
+
+  Raises:
+    DataError: videos without features, listed, where they are not to be skipped; a split that is
+      left empty.
+  """
+  kept: dict[str, list[AnnotatedVideo]] = {}
+  dropped = []
+  lacking = set()
+  for split, part in videos.items():
+    kept[split] = []
+    for video in part:
+      required = [s for s in sources if not s.stream.optional]
+      lacks = [s.stream.name for s in required if video.video_id not in s.names]
+      if lacks:
+        lacking.add(video.video_id)
+        dropped.append(Dropped(video.video_id, split, f'no features in {", ".join(lacks)}'))
+      elif split == 'train' and not video.captions:
+        dropped.append(Dropped(video.video_id, split, 'no caption to train on'))
+      else:
+        kept[split].append(video)
+  if lacking and not skip:
+    where = ', '.join(f'{s.stream.name} in {s.reader.path}' for s in sources)
+    raise DataError(
+      f'{len(lacking)} of {sum(map(len, videos.values()))} videos have no features ({where}): '
+      + listed(f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking)
+      + '; leave them out with --missing=skip, or name streams that may be absent in --optional'
+    )
+  check_not_empty(kept, dropped)
+  return kept, dropped
+
+
+def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
+  """DataError for a split without videos: it would only fail later, the cause harder to see."""
+  for split, part in videos.items():
+    if part:
+      continue
+    these = [d for d in dropped if d.split == split]
+    why = 'none is listed for it'
+    if these:
+      first = these[0]
+      why = f'all {len(these)} were dropped, the first ({first.video_id}): {first.reason}'
+    raise DataError(f'split {split!r} is left without videos: {why}')
+
+
+def plan_shards(
+  dataset: str, videos: Videos, sources: Sequence[writer.Source], shard_mb: float
+) -> list[ShardPlan]:
+  """Cuts each split into shards of about ``shard_mb`` MiB."""
+  size = max(1.0, sum(map(_bytes_per_video, sources)))
+  per_shard = max(1, int(shard_mb * 2**20 / size))
+  plan = []
+  for split, part in videos.items():
+    shards = [part[i : i + per_shard] for i in range(0, len(part), per_shard)]
+    for i, shard in enumerate(shards):
+      file = writer.shard_name(dataset, split, i, len(shards))
+      plan.append(ShardPlan(split, file, shard, writer.shard_key(shard, sources)))
+  return plan
+
+
+def _bytes_per_video(source: writer.Source) -> float:
+  sizes = []
+  for name in _sample(source.names):
+    try:
+      sizes.append(source.reader.read(name).size)
+    except DataError:  # Reported when it is its turn.
+      continue
+  width = 2 if source.stream.dtype == 'float16' else 4
+  return width * sum(sizes) / max(1, len(sizes))
+
+
+def listed(problems) -> str:
+  """The first problems, and how many more there are."""
+  problems = list(problems)
+  more = f'; and {len(problems) - SHOWN} more' if len(problems) > SHOWN else ''
+  return '; '.join(problems[:SHOWN]) + more

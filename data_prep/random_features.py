@@ -1,0 +1,63 @@
+"""Features of frames by fixed random weights: no downloads, no training, fast.
+
+They show colours and places coarsely, enough to try a model that needs a kind of stream on small
+clips. Weights come from a fixed seed, so the numbers are the same everywhere.
+"""
+
+import numpy as np
+
+VERSION = '1'
+SIZE = 28  # rows and columns of a frame
+CHANNELS = 128  # of a whole frame
+CELL_CHANNELS = 64  # of a cell or region
+CELLS = 7  # rows and columns of the grid
+MOST_REGIONS = 10
+
+_PIXELS = SIZE // CELLS  # rows and columns of a cell
+
+
+def _weights(seed: int, inputs: int, outputs: int) -> np.ndarray:
+  generator = np.random.Generator(np.random.PCG64(seed))
+  weights = generator.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)
+  return weights.astype(np.float32)
+
+
+def _regions(cells: np.ndarray, features: np.ndarray) -> np.ndarray:
+  """The cells that stand out most, (B, MOST_REGIONS, D); rows of zeros where fewer do."""
+  count = cells.shape[1]
+  contrast = np.abs(cells - cells.mean(1, keepdims=True)).mean(-1)  # (B, cells)
+  order = np.argsort(-contrast, axis=1, kind='stable')[:, :MOST_REGIONS]
+  # A plain frame still has one region: its cell of most contrast.
+  present = np.take_along_axis(contrast > 2 * contrast.mean(1, keepdims=True), order, 1)
+  present[:, 0] = True
+  # The place, as boxes would give it, in the first two channels.
+  places = np.stack(np.divmod(np.arange(count), CELLS), -1).astype(np.float32) / (CELLS - 1)
+  features = features.copy()
+  features[:, :, :2] = places
+  chosen = np.take_along_axis(features, order[:, :, None], 1)
+  return np.where(present[:, :, None], chosen, 0)
+
+
+def load():
+  """The function (frames uint8 (B, 28, 28, 3), wanted outputs) -> {output: float32 (B, …)}.
+
+  Outputs: ``frame`` (B, 128), ``cells`` (B, 7, 7, 64), ``regions`` (B, 10, 64) with rows of zeros
+  for absent regions.
+  """
+  whole = _weights(1, SIZE * SIZE * 3, CHANNELS)
+  cell = _weights(2, _PIXELS * _PIXELS * 3, CELL_CHANNELS)
+
+  def forward(frames: np.ndarray, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+    x = frames.astype(np.float32) / 127.5 - 1
+    batch = len(x)
+    patches = x.reshape(batch, CELLS, _PIXELS, CELLS, _PIXELS, 3).transpose(0, 1, 3, 2, 4, 5)
+    patches = patches.reshape(batch, CELLS * CELLS, -1)  # (B, 49, 48)
+    features = np.maximum(patches @ cell, 0)  # (B, 49, 64)
+    outputs = {
+      'frame': lambda: np.maximum(x.reshape(batch, -1) @ whole, 0),
+      'cells': lambda: features.reshape(batch, CELLS, CELLS, -1),
+      'regions': lambda: _regions(patches, features),
+    }
+    return {name: outputs[name]() for name in wanted}
+
+  return forward

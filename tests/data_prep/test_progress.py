@@ -1,0 +1,58 @@
+import io
+import itertools
+
+import pytest
+
+from data_prep import progress as module
+from data_prep.progress import duration, progress
+
+
+class Terminal(io.StringIO):
+  def isatty(self):
+    return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+  """Each look at the clock finds ten seconds gone."""
+  ticks = itertools.count(0, 10)
+  monkeypatch.setattr(module.time, 'monotonic', lambda: float(next(ticks)))
+
+
+def test_a_line_now_and_then_in_a_log(clock):
+  stream = io.StringIO()
+  assert list(progress(range(6), 6, 'reading', stream=stream)) == list(range(6))
+  assert stream.getvalue().splitlines() == [
+    'reading: 2/6 videos, 0.1/s, 40s left',
+    'reading: 4/6 videos, 0.1/s, 20s left',
+    'reading: 6/6 videos, 0.1/s, 0s left',
+  ]
+
+
+def test_one_line_on_a_terminal_that_goes_away(clock):
+  stream = Terminal()
+  list(progress('ab', 2, 'writing', unit='shards', stream=stream))
+  shown = stream.getvalue().split('\r')
+  assert shown[1].rstrip() == 'writing: 1/2 shards, 0.1/s, 10s left'
+  assert shown[-2:] == [' ' * 79, '']
+
+
+def test_short_work_says_nothing():
+  stream = Terminal()
+  assert list(progress([], 0, 'x', stream=stream)) == []
+  list(progress(range(3), 3, 'x', stream=stream))
+  assert stream.getvalue() == ''
+
+
+def test_the_line_goes_away_when_work_ends_early(clock):
+  stream = Terminal()
+  items = progress(range(3), 3, 'x', stream=stream)
+  next(items)
+  next(items)
+  assert stream.getvalue().startswith('\rx: 1/3')
+  items.close()
+  assert stream.getvalue().endswith('\r')
+
+
+def test_durations():
+  assert [duration(s) for s in (0.4, 59, 200, 7500)] == ['0s', '59s', '3m20s', '2h05m']

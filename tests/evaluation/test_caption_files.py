@@ -1,0 +1,121 @@
+"""Every form of captions file."""
+
+import json
+
+import pytest
+
+from vidcap_jax.evaluation import caption_files
+from vidcap_jax.evaluation.java import MetricError
+
+CAPTIONS = {'v1': 'a dog\u2028runs', '2': ''}
+
+MSRVTT = {
+  'videos': [
+    {'video_id': 'video0', 'split': 'train'},
+    {'video_id': 'video1', 'split': 'test'},
+    {'video_id': 'video2', 'split': 'test'},
+  ],
+  'sentences': [
+    {'sen_id': 0, 'video_id': 'video1', 'caption': 'one'},
+    {'sen_id': 1, 'video_id': 'video0', 'caption': 'two'},
+    {'sen_id': 2, 'video_id': 'video1', 'caption': 'three'},
+  ],
+}
+
+
+def write(path, content):
+  path.write_text(content if isinstance(content, str) else json.dumps(content))
+  return path
+
+
+@pytest.mark.parametrize(
+  'content',
+  [
+    [{'video_id': v, 'caption': c, 'log_prob': -1.5} for v, c in CAPTIONS.items()],
+    CAPTIONS,
+    {v: [c] for v, c in CAPTIONS.items()},
+    {v: [{'caption': c}] for v, c in CAPTIONS.items()},
+    [{'image_id': int(v) if v.isdigit() else v, 'caption': c} for v, c in CAPTIONS.items()],
+  ],
+)
+def test_hypotheses_as_json(tmp_path, content):
+  assert caption_files.read_hypotheses(write(tmp_path / 'h.json', content)) == CAPTIONS
+
+
+def test_hypotheses_as_lines_and_tables(tmp_path):
+  lines = '\n'.join(json.dumps({'video_id': v, 'caption': c}) for v, c in CAPTIONS.items())
+  assert caption_files.read_hypotheses(write(tmp_path / 'h.jsonl', lines + '\n\n')) == CAPTIONS
+  tabs = ''.join(f'{v}\t{c}\n' for v, c in CAPTIONS.items())
+  assert caption_files.read_hypotheses(write(tmp_path / 'h.txt', tabs)) == CAPTIONS
+  table = '\ufeffcaption,video_id\n"a dog\u2028runs",v1\n,2\n'
+  assert caption_files.read_hypotheses(write(tmp_path / 'h.csv', table)) == CAPTIONS
+
+
+@pytest.mark.parametrize(
+  ('name', 'content', 'message'),
+  [
+    ('h.json', '{"v1": "a", "v1": "b"}', '1 keys appear more than once: v1'),
+    ('h.json', [{'id': 'v1', 'caption': 'a'}] * 2, '1 ids are named more than once: v1'),
+    ('h.json', {'v1': ['a', 'b'], 'v2': []}, '2 videos do not have exactly one caption: v1, v2'),
+    ('h.txt', 'v1\ta\nv1\tb\n', '1 ids are named more than once: v1'),
+    ('h.txt', 'v1 a dog\n', r'h\.txt, line 1: expected id, tab, caption'),
+    ('h.jsonl', '{"id": "v1", "caption": "a"}\n{"id":', r'h\.jsonl, line 2 is not JSON'),
+    ('h.json', '[{"caption": "a"}]', r'item 0: no id \(one of video_id'),
+    ('h.json', '[{"id": "v1"}]', 'item 0: no caption'),
+    ('h.json', '{"v1": 3}', 'v1: expected a caption or a list of captions'),
+    ('h.json', '["a dog"]', 'item 0: no id'),
+    ('h.json', '"a dog"', 'expected a json object or list'),
+    ('h.json', '{}', 'holds no captions'),
+    ('h.doc', 'x', r'unknown kind of captions file; known: \.json'),
+  ],
+)
+def test_bad_hypotheses_are_refused(tmp_path, name, content, message):
+  with pytest.raises(MetricError, match=message):
+    caption_files.read_hypotheses(write(tmp_path / name, content))
+
+
+def test_text_that_is_not_utf8_is_refused(tmp_path):
+  (tmp_path / 'h.txt').write_bytes(b'v1\tcaf\xe9\n')
+  with pytest.raises(MetricError, match='not UTF-8'):
+    caption_files.read_hypotheses(tmp_path / 'h.txt')
+
+
+def test_msrvtt_references_by_split(tmp_path):
+  path = write(tmp_path / 'r.json', MSRVTT)
+  # A video without sentences is kept, so that scoring can refuse it.
+  assert caption_files.read_references(path, 'test') == {'video1': ['one', 'three'], 'video2': []}
+  assert list(caption_files.read_references(path)) == ['video0', 'video1', 'video2']
+  splits = write(tmp_path / 's.json', {'val': ['video0'], 'bad': ['video0', 'video9']})
+  assert caption_files.read_references(path, 'val', splits) == {'video0': ['two']}
+  with pytest.raises(MetricError, match="lacks 1 of the 2 videos of split 'bad': video9"):
+    caption_files.read_references(path, 'bad', splits)
+  with pytest.raises(MetricError, match="no split 'x'; it has: val, bad"):
+    caption_files.read_references(path, 'x', splits)
+  with pytest.raises(MetricError, match="no split 'val'; it names: test, train"):
+    caption_files.read_references(path, 'val')
+  with pytest.raises(MetricError, match='no split was named'):
+    caption_files.read_references(path, None, splits)
+
+
+@pytest.mark.parametrize(
+  ('name', 'content'),
+  [
+    ('r.json', {'a': ['x', 'y'], '7': ['z']}),
+    (
+      'r.json',
+      {
+        'images': [{'id': 'a'}, {'id': 7}],
+        'annotations': [
+          {'image_id': i, 'id': n, 'caption': c}
+          for n, (i, c) in enumerate([('a', 'x'), (7, 'z'), ('a', 'y')])
+        ],
+      },
+    ),
+    ('r.txt', 'a\tx\na\ty\n7\tz\n'),
+    ('r.csv', 'video_id,caption,split\na,x,test\n7,z,test\na,y,test\n'),
+    ('r.jsonl', '{"video_id": "a", "captions": ["x", "y"]}\n{"video_id": 7, "caption": "z"}\n'),
+  ],
+)
+def test_references_of_every_form(tmp_path, name, content):
+  want = {'a': ['x', 'y'], '7': ['z']}
+  assert caption_files.read_references(write(tmp_path / name, content)) == want

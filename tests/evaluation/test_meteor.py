@@ -1,0 +1,93 @@
+"""The METEOR child process: protocol, time limit, failures, and that it goes away."""
+
+import os
+import time
+
+import pytest
+
+from vidcap_jax.evaluation import meteor
+from vidcap_jax.evaluation.java import MetricError
+
+# Answers each SCORE line with the number of its fields, EVAL with those and their sum.
+ECHO = """
+for line in sys.stdin:
+  head, *fields = line.rstrip('\\n').split(' ||| ')
+  if head == 'SCORE':
+    print(len(fields), flush=True)
+  else:
+    for field in fields + [sum(map(int, fields))]:
+      print(field, flush=True)
+"""
+
+
+def gone(pid: int) -> bool:
+  try:
+    os.kill(pid, 0)
+  except ProcessLookupError:
+    return True
+  return False
+
+
+def test_one_answer_per_video_then_the_corpus(fake_java):
+  fake_java(ECHO)
+  with meteor.Meteor() as process:
+    for _ in range(2):  # the process serves any number of scorings
+      assert process.score(['a', 'b ||| c'], [['x'], ['y', 'z', 'w']]) == (6.0, [2.0, 4.0])
+    pid = process._process.pid
+    assert not gone(pid)
+  assert gone(pid)
+
+
+def test_a_run_over_the_time_limit_is_ended(fake_java):
+  fake_java("print('loading', file=sys.stderr, flush=True)\ntime.sleep(60)")
+  began = time.monotonic()
+  with meteor.Meteor(time_limit=1.0) as process:
+    pid = process._process.pid
+    with pytest.raises(MetricError, match=r'2 videos within 1 s .*it said: loading'):
+      process.score(['a', 'b'], [['x'], ['y']])
+    assert gone(pid)
+  assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+  ('body', 'message'),
+  [
+    ("sys.exit('no heap')", r'METEOR failed: .* \(it said: no heap\)'),
+    ("sys.stdin.readline(); print('1 2', flush=True); sys.exit('died')", 'output ended.*died'),
+    ("[print('0,5', flush=True) for _ in sys.stdin]", "could not convert string to float: '0,5'"),
+  ],
+)
+def test_failures_carry_what_it_said(fake_java, body, message):
+  fake_java(body)
+  process = meteor.Meteor()
+  pid = process._process.pid
+  with pytest.raises(MetricError, match=message):
+    process.score(['a'], [['x']])
+  assert gone(pid)
+
+
+def test_the_process_goes_with_the_object(fake_java):
+  fake_java('time.sleep(60)')
+  process = meteor.Meteor()
+  pid = process._process.pid
+  del process
+  assert gone(pid)
+
+
+def test_an_error_beside_a_hanging_meteor_does_not_wait_for_it(fake_java, monkeypatch):
+  from vidcap_jax.evaluation import java, metrics
+
+  fake_java('time.sleep(60)')
+  monkeypatch.setattr(java, 'tokenize', lambda captions: list(captions))
+  monkeypatch.setattr(metrics, '_score_one', lambda *a: 1 / 0)
+  began = time.monotonic()
+  with pytest.raises(ZeroDivisionError):
+    metrics.score({'v': 'a'}, {'v': ['a']})
+  assert time.monotonic() - began < 10
+
+
+def test_real_scores_ignore_a_comma_locale(running_meteor):
+  corpus, videos = running_meteor.score(['a dog runs', ''], [['a dog is running'], ['a cat']])
+  assert 0 < corpus < 1
+  assert videos[0] > corpus
+  assert videos[1] == 0

@@ -1,0 +1,169 @@
+"""Scores against pycocoevalcap's own values, and what is refused."""
+
+import json
+import random
+
+import pytest
+
+from vidcap_jax.evaluation import java, metrics
+from vidcap_jax.evaluation.metrics import MetricError, References, constant_baseline, score
+
+# As many digits as the values were published with.
+TOLERANCE = {'BLEU': 1e-9, 'ROUGE': 1e-9, 'CIDEr': 1e-6, 'METEOR': 1e-6}
+
+REFERENCES = {
+  'v1': ['a man plays a guitar', 'someone plays music'],
+  'v2': ['a dog runs in the snow', 'a dog is running'],
+  'v3': ['a woman cuts an onion'],
+}
+CAPTIONS = {'v1': 'a man plays music', 'v2': 'a dog runs', 'v3': 'a woman cooks'}
+
+
+def check(got: dict, published: dict):
+  want = {name.replace('Bleu', 'BLEU'): value for name, value in published.items()}
+  assert got.keys() == want.keys()
+  for name, value in want.items():
+    assert got[name] == pytest.approx(value, abs=TOLERANCE[name.split('_')[0]]), name
+
+
+def test_reproduces_every_golden_corpus_score(golden, golden_scores):
+  assert len(golden) == 21
+  for name, expected in golden.items():
+    check(golden_scores[name][0], expected['scores']['corpus'])
+
+
+def test_reproduces_every_golden_score_per_video(golden, golden_scores):
+  for name, expected in golden.items():
+    per_video = golden_scores[name][1]
+    assert list(per_video) == list(expected['refs'])
+    for video_id, scores in expected['scores']['per_video'].items():
+      check(per_video[video_id], scores)
+
+
+def test_an_empty_caption_scores_zero_and_is_named(caplog):
+  empties = {'v1': '', 'v2': '...', 'v3': CAPTIONS['v3']}
+  # Even where a reference has no words either, which ROUGE-L would call a full match.
+  references = {**REFERENCES, 'v2': ['a dog runs', '!']}
+  corpus, per_video = score(empties, references, ['BLEU', 'ROUGE_L', 'CIDEr'])
+  for video_id in ('v1', 'v2'):
+    assert all(value == pytest.approx(0, abs=1e-12) for value in per_video[video_id].values())
+  assert corpus['ROUGE_L'] == pytest.approx(per_video['v3']['ROUGE_L'] / 3)
+  assert '2 videos (v1, v2)' in caplog.text
+
+
+def test_line_separators_do_not_move_captions():
+  plain = score(CAPTIONS, REFERENCES, ['BLEU', 'CIDEr'])
+  separators = ['\n', '\r', '\r\n', '\v', '\f', '\x1c', '\x85', '\u2028', '\u2029', '\t', '\u00a0']
+  for start in range(0, len(separators), 3):
+    broken = {
+      video_id: caption.replace(' ', separator) + separator
+      for (video_id, caption), separator in zip(
+        CAPTIONS.items(), (separators * 2)[start : start + 3], strict=True
+      )
+    }
+    assert score(broken, REFERENCES, ['BLEU', 'CIDEr']) == plain
+
+
+def test_order_of_the_hypotheses_does_not_matter():
+  backwards = dict(reversed(CAPTIONS.items()))
+  assert score(backwards, REFERENCES, ['CIDEr']) == score(CAPTIONS, REFERENCES, ['CIDEr'])
+
+
+def test_prepared_references_score_the_same():
+  prepared = metrics.prepare_references(REFERENCES)
+  assert score(CAPTIONS, prepared, ['CIDEr']) == score(CAPTIONS, REFERENCES, ['CIDEr'])
+
+
+@pytest.mark.parametrize(
+  ('hypotheses', 'references', 'message'),
+  [
+    ({'v1': 'x', 'v9': 'x'}, REFERENCES, r'no hypothesis for 2 videos \(v2, v3\)'),
+    ({**CAPTIONS, 'v8': 'x'}, REFERENCES, r'no references for 1 video \(v8\)'),
+    (CAPTIONS, {**REFERENCES, 'v1': []}, r'without references: 1 video \(v1\)'),
+    (CAPTIONS, {**REFERENCES, 'v3': ['a', ' ']}, r'empty reference caption: 1 video \(v3\)'),
+    (CAPTIONS, {**REFERENCES, 'v3': ['.', '!']}, r'only punctuation: 1 video \(v3\)'),
+    (CAPTIONS, {**REFERENCES, 'v3': 'a dog'}, r'list of strings; not so: 1 video \(v3\)'),
+    ({**CAPTIONS, 'v1': ['a man']}, REFERENCES, r'one string per video; not so: 1 video \(v1\)'),
+    ({}, {}, 'no videos'),
+    ({}, REFERENCES, r'no hypothesis for 3 videos \(v1, v2, v3\)'),
+    ({f'v{i}': '' for i in range(9)}, {'v1': ['a']}, r'8 videos \(v0, v2, v3, v4, v5, …\)'),
+  ],
+)
+def test_ids_and_references_that_do_not_fit_are_refused(hypotheses, references, message):
+  with pytest.raises(MetricError, match=message):
+    score(hypotheses, references, ['BLEU'])
+
+
+@pytest.mark.parametrize('names', [['SPICE'], []])
+def test_unknown_metrics_are_refused(names):
+  with pytest.raises(MetricError, match='known: BLEU, METEOR, ROUGE_L, CIDEr'):
+    score(CAPTIONS, REFERENCES, names)
+
+
+def test_without_java_the_error_says_what_to_install(no_java):
+  with pytest.raises(MetricError, match=r'pip install "vidcap_jax\[metrics\]"'):
+    score(CAPTIONS, REFERENCES)
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_constant_baseline_is_the_cider_of_that_caption(seed):
+  rng = random.Random(seed)
+
+  words = ['a', 'man', 'dog', 'runs', 'plays', 'in', 'the', 'snow', 'guitar']
+
+  def sentence():
+    return ' '.join(rng.choices(words, k=rng.randint(1, 9)))
+
+  references = References(
+    {f'v{i}': [sentence() for _ in range(rng.randint(1, 5))] for i in range(12)}
+  )
+  candidates = [sentence() for _ in range(4)] + ['zebra', '.']
+  scores = {
+    c: score(dict.fromkeys(references.captions, c), references, ['CIDEr'])[0]['CIDEr']
+    for c in candidates
+  }
+  best, value = constant_baseline(references, candidates)
+  assert value == pytest.approx(max(scores.values()), abs=1e-12)
+  assert scores[best] == max(scores.values())
+  for caption in candidates[-2:]:
+    assert constant_baseline(references, [caption])[1] == pytest.approx(scores[caption], abs=1e-12)
+
+
+def test_constant_baseline_needs_candidates():
+  with pytest.raises(MetricError, match='no candidate captions'):
+    constant_baseline(REFERENCES, [])
+
+
+class TestCommand:
+  def files(self, folder, captions=CAPTIONS):
+    (folder / 'h.json').write_text(json.dumps(captions))
+    (folder / 'r.json').write_text(json.dumps(REFERENCES))
+    return [f'--hypotheses={folder}/h.json', f'--references={folder}/r.json']
+
+  def test_prints_a_table_and_writes_both_files(self, tmp_path, capsys):
+    arguments = self.files(tmp_path) + ['--metrics=BLEU,CIDEr']
+    metrics.main([*arguments, f'--json={tmp_path}/all', f'--per_video={tmp_path}/each'])
+    corpus, per_video = score(CAPTIONS, REFERENCES, ['BLEU', 'CIDEr'])
+    out = capsys.readouterr().out
+    assert f'CIDEr   {corpus["CIDEr"]:7.4f}' in out
+    assert '3 videos, 3 distinct captions' in out
+    assert json.loads((tmp_path / 'all').read_text()) == {**corpus, 'videos': 3}
+    assert json.loads((tmp_path / 'each').read_text()) == per_video
+
+  def test_bad_input_is_one_line_and_a_failure(self, tmp_path):
+    with pytest.raises(SystemExit, match=r'^error: 1 hypotheses do not match 3 .*\(v2, v3\)$'):
+      metrics.main(self.files(tmp_path, {'v1': 'a dog'}))
+
+  def test_a_missing_file_is_named(self, tmp_path):
+    with pytest.raises(SystemExit, match=r'error: .*nowhere\.json'):
+      metrics.main([f'--hypotheses={tmp_path}/nowhere.json', f'--references={tmp_path}/x.json'])
+
+
+def test_the_golden_tokens_are_ours(golden):
+  captions, tokens = [], []
+  for expected in golden.values():
+    captions += [c for refs in expected['refs'].values() for c in refs]
+    tokens += [c for refs in expected['tokenised']['refs'].values() for c in refs]
+    captions += expected['hyps'].values()
+    tokens += expected['tokenised']['hyps'].values()
+  assert java.tokenize(captions) == tokens

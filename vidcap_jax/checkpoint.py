@@ -1,0 +1,165 @@
+"""Saving and restoring, by Orbax; no other file knows it.
+
+A checkpoint is a folder ``…/checkpoints/STAGE/STEP`` of three items: ``params``; ``training``
+(optimiser state and what else training needs to go on); ``meta``, JSON with the config, the
+vocabulary, the streams and the progress, so that evaluation needs the folder alone.
+"""
+
+import json
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import orbax.checkpoint as ocp
+from orbax.checkpoint import checkpoint_managers
+
+from vidcap_jax import distributed
+from vidcap_jax.data.schema import DataError
+
+SCORE = 'score'
+# Orbax writes this file last: a step folder without it is not a checkpoint.
+_COMPLETE = '_CHECKPOINT_METADATA'
+
+
+def open_manager(directory: pathlib.Path, keep: int) -> ocp.CheckpointManager:
+  """A writer that keeps the latest ``keep`` checkpoints and the one of the best score."""
+  read_score = lambda metrics: metrics[SCORE]  # noqa: E731
+  policy = checkpoint_managers.AnyPreservationPolicy(
+    [
+      checkpoint_managers.LatestN(keep),
+      checkpoint_managers.BestN(
+        get_metric_fn=read_score, reverse=False, n=1, keep_checkpoints_without_metrics=False
+      ),
+    ]
+  )
+  options = ocp.CheckpointManagerOptions(
+    preservation_policy=policy, best_fn=read_score, best_mode='max'
+  )
+  # Orbax wants an absolute path, and finds out only inside an asynchronous save.
+  return ocp.CheckpointManager(directory.absolute(), options=options)
+
+
+def save(
+  manager: ocp.CheckpointManager,
+  step: int,
+  params: Any,
+  training: Any,
+  meta: Mapping,
+  score: float | None = None,
+) -> None:
+  """Saves in the background; a score that is None or not finite never counts as the best."""
+  items = ocp.args.Composite(
+    params=ocp.args.StandardSave(params),
+    training=ocp.args.StandardSave(training),
+    meta=ocp.args.JsonSave(dict(meta)),
+  )
+  finite = score is not None and score == score and abs(score) != float('inf')
+  manager.save(step, args=items, metrics={SCORE: float(score)} if finite else None, force=True)
+
+
+def steps(directory: pathlib.Path) -> list[int]:
+  """The steps of a stage's folder that look whole, ascending."""
+  if not directory.is_dir():
+    return []
+  found = [p for p in directory.iterdir() if p.name.isdigit() and (p / _COMPLETE).is_file()]
+  return sorted(int(p.name) for p in found)
+
+
+def restore_latest(
+  directory: pathlib.Path, params: Any, training: Any
+) -> tuple[int, Any, Any, dict] | None:
+  """The newest checkpoint that can be read, as (step, params, training, meta); None without any.
+
+  Args:
+    directory: of the stage.
+    params, training: abstract trees (``jax.ShapeDtypeStruct`` with shardings) of what to expect.
+
+  Half-written, empty or damaged step folders are passed over with a message and set aside under
+  another name, so that their step can be saved again.
+  """
+  if not directory.is_dir():
+    return None
+  for path in sorted(
+    (p for p in directory.iterdir() if p.name.isdigit()), key=lambda p: -int(p.name)
+  ):
+    try:
+      if not (path / _COMPLETE).is_file():
+        raise DataError('it was not completely written')
+      items = ocp.args.Composite(
+        params=ocp.args.StandardRestore(params),
+        training=ocp.args.StandardRestore(training),
+        meta=ocp.args.JsonRestore(),
+      )
+      restored = _checkpointer().restore(path.absolute(), args=items)
+      return int(path.name), restored['params'], restored['training'], restored['meta']
+    except Exception as error:  # Damage shows as many kinds of error; all mean the same here.
+      _set_aside(path, error)
+  return None
+
+
+def _set_aside(path: pathlib.Path, error: Exception) -> None:
+  lines = str(error).strip().splitlines() or [type(error).__name__]
+  if distributed.is_main():
+    number = 0
+    while (aside := path.with_name(f'{path.name}.broken{number or ""}')).exists():
+      number += 1
+    path.rename(aside)
+    print(
+      f'checkpoint {path} cannot be read ({lines[0]}): passed over, moved to {aside.name}',
+      file=sys.stderr,
+      flush=True,
+    )
+  distributed.wait_for_all('set_aside')
+
+
+def read_meta(path: pathlib.Path) -> dict:
+  """The ``meta`` of a checkpoint folder.
+
+  Raises:
+    DataError: no checkpoint there.
+  """
+  if not (path / _COMPLETE).is_file():
+    raise DataError(f'{path}: no complete checkpoint there')
+  items = ocp.args.Composite(meta=ocp.args.JsonRestore())
+  return _checkpointer().restore(path.absolute(), args=items)['meta']
+
+
+def read_params(path: pathlib.Path, params: Any) -> Any:
+  """The parameters of a checkpoint folder, onto the shardings of the abstract tree ``params``."""
+  items = ocp.args.Composite(params=ocp.args.StandardRestore(params))
+  return _checkpointer().restore(path.absolute(), args=items)['params']
+
+
+def read_params_as_saved(path: pathlib.Path) -> Any:
+  """The parameters of a checkpoint folder in the shapes they were saved in, on one device."""
+  metadata = _checkpointer().item_metadata(path.absolute())['params']
+  device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+  abstract = jax.tree.map(
+    lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), metadata.tree
+  )
+  return read_params(path, abstract)
+
+
+def best_step(directory: pathlib.Path) -> int | None:
+  """The step of the best score in a stage's folder, else the latest; None without checkpoints."""
+  whole = steps(directory)
+  if not whole:
+    return None
+  # Of equal scores the latest, as the preservation policy decides it.
+  return max(whole, key=lambda step: (_score(directory / str(step)), step))
+
+
+def _score(path: pathlib.Path) -> float:
+  file = path / 'metrics' / 'metrics'  # Orbax's own; its manager chooses the best by it too
+  return json.loads(file.read_text())[SCORE] if file.is_file() else float('-inf')
+
+
+def abstract(tree: Any, sharding: jax.sharding.Sharding) -> Any:
+  """Shapes and dtypes of a tree with a sharding, as ``restore_latest`` wants them."""
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
+
+
+def _checkpointer() -> ocp.Checkpointer:
+  return ocp.Checkpointer(ocp.CompositeCheckpointHandler())

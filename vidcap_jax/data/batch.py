@@ -1,0 +1,230 @@
+"""What a batch is, and how records become one: fitting to static sizes, padding, stacking.
+
+A batch is a dict of numpy arrays, the same for training, evaluation and prediction:
+
+  features[name]  as stored: (B, T, D) sequence, (B, D) vector, (B, T, N, D) grid and regions;
+                  a grid's cells are flattened row by row; padding is zero
+  masks[name]     bool, the same without D; False for padding, for a stream that the video lacks
+                  and for a region whose features are all zero
+  captions        int32 (B, S, L): words, EOS, PAD; an unused slot is all PAD
+  caption_index   int32 (B, S): which of the video's captions, -1 for an unused slot
+  video_index     int32 (B,): index into the split, -1 for a padding row
+  category        int32 (B,), -1 where unknown
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vidcap_jax.data.records import Video, record_shape
+from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.vocabulary import PAD, Vocabulary
+
+
+def default_sizes(
+  streams: Sequence[Stream], max_frames: int | None = None, time_multiple: int = 1
+) -> dict[str, tuple[int, ...]]:
+  """Static sizes of a batch by stream name: the axes between B and D.
+
+  A sequence has (T,), a grid and regions (T, N), a vector (). T is that of the longest video, at
+  most max_frames, rounded up to a multiple of `time_multiple`, which the model pads to.
+  """
+  sizes: dict[str, tuple[int, ...]] = {}
+  for stream in streams:
+    longest = stream.longest if max_frames is None else min(stream.longest, max_frames)
+    frames = max(1, -(-longest // time_multiple)) * time_multiple
+    if stream.kind == 'vector':
+      sizes[stream.name] = ()
+    elif stream.kind == 'sequence':
+      sizes[stream.name] = (frames,)
+    elif stream.kind == 'grid':
+      sizes[stream.name] = (frames, _cells(stream))
+    else:
+      sizes[stream.name] = (frames, max(1, stream.most_regions))
+  return sizes
+
+
+def subsample(frames: int, size: int) -> np.ndarray:
+  """Which of `frames` frames to keep, at most `size` of them, as indices in order.
+
+  Evenly spaced, always the same, with the first and the last; the middle one if only one is kept.
+  """
+  if frames <= size:
+    return np.arange(frames)
+  if size == 1:
+    return np.array([frames // 2])
+  return np.rint(np.linspace(0, frames - 1, size)).astype(int)
+
+
+def empty_batch(
+  streams: Sequence[Stream],
+  sizes: Mapping[str, Sequence[int]],
+  rows: int,
+  captions_per_video: int,
+  length: int,
+) -> dict:
+  """A batch of padding rows: the shapes and dtypes of all batches of these sizes."""
+  shapes = {s.name: (rows, *sizes[s.name]) for s in streams}
+  return {
+    'features': {s.name: np.zeros((*shapes[s.name], s.channels), s.dtype) for s in streams},
+    'masks': {s.name: np.zeros(shapes[s.name], bool) for s in streams},
+    'captions': np.full((rows, captions_per_video, length), PAD, np.int32),
+    'caption_index': np.full((rows, captions_per_video), -1, np.int32),
+    'video_index': np.full(rows, -1, np.int32),
+    'category': np.full(rows, -1, np.int32),
+  }
+
+
+def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
+  """DataError, with the nearest sizes that do, unless a batch divides into equal parts."""
+  if parts < 1:
+    raise DataError(f'{parts} {what}: at least 1 is needed')
+  if batch_size % parts:
+    below = batch_size // parts * parts
+    nearest = f'{below} or {below + parts}' if below else f'{parts}'
+    raise DataError(
+      f'a batch size of {batch_size} does not divide over {parts} {what}; '
+      f'the nearest that does: {nearest}'
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One row of a batch before stacking; features are cut to size, not padded yet."""
+
+  video_index: int
+  features: Mapping[str, np.ndarray]
+  tokens: np.ndarray  # (S', L), S' <= S
+  caption_index: np.ndarray  # (S',)
+  category: int
+
+
+def read_row(
+  source: Sequence[Video],
+  vocabulary: Vocabulary,
+  streams: Sequence[Stream],
+  sizes: Mapping[str, Sequence[int]],
+  captions_per_video: int,
+  length: int,
+  row: tuple[int, np.ndarray | None],
+) -> Row:
+  """Reads a video and fits it to the sizes of a batch.
+
+  Args:
+    source: a split, or any sequence of videos.
+    vocabulary: encodes the captions.
+    streams: those to keep.
+    sizes: by stream name; of a longer video frames are subsampled, of more regions the first kept.
+    captions_per_video: S.
+    length: L.
+    row: index of the video, -1 for padding, and which captions (S,), -1 for none; None stands for
+      the first S.
+
+  Raises:
+    DataError: the video lacks a stream or has one of another shape than the stream's.
+  """
+  index, captions = row
+  if index < 0:
+    return Row(-1, {}, np.zeros((0, length), np.int32), np.zeros(0, np.int32), -1)
+  video = source[index]
+  if captions is None:
+    captions = np.arange(min(captions_per_video, len(video.captions)))
+  captions = captions[captions >= 0]
+  tokens = np.empty((len(captions), length), np.int32)
+  for slot, caption in enumerate(captions):
+    tokens[slot] = vocabulary.encode(video.captions[caption], length)
+  features = {s.name: _fit(video, s, sizes[s.name]) for s in streams}
+  return Row(index, features, tokens, captions, video.category)
+
+
+def _fit(video: Video, stream: Stream, size: Sequence[int]) -> np.ndarray:
+  """A video's array of a stream, (T', D) or (T', N', D), with T' and N' no more than the size."""
+  array = video.features.get(stream.name)
+  if array is None:
+    have = ', '.join(video.features) or 'none'
+    raise DataError(f'video {video.video_id!r} has no stream {stream.name!r}; it has: {have}')
+  if not len(array):
+    return np.zeros((0, *size[1:], stream.channels), stream.dtype)
+  expected = record_shape(stream)  # compared in full: numpy would broadcast an axis of 1
+  fits = len(array.shape) == len(expected) and all(
+    e in (None, n) for e, n in zip(expected, array.shape, strict=True)
+  )
+  if not fits or (stream.kind == 'vector' and len(array) > 1):
+    raise DataError(
+      f'video {video.video_id!r}, stream {stream.name!r}: shape {array.shape} does not fit a '
+      f'{stream.kind} of shape {expected} (None: any size)'
+    )
+  if stream.kind == 'vector':
+    return array
+  if len(array) > size[0]:
+    array = array[subsample(len(array), size[0])]
+  if stream.kind == 'grid':
+    array = array.reshape(len(array), size[1], stream.channels)  # (T', rows, columns, D) before
+  elif stream.kind == 'regions':
+    array = array[:, : size[1]]
+  return array
+
+
+def stack(
+  streams: Sequence[Stream],
+  sizes: Mapping[str, Sequence[int]],
+  captions_per_video: int,
+  length: int,
+  rows: Sequence[Row],
+) -> dict:
+  """A batch of these rows; whatever they do not fill is zero, masked or -1."""
+  batch = empty_batch(streams, sizes, len(rows), captions_per_video, length)
+  for r, row in enumerate(rows):
+    if row.video_index < 0:
+      continue
+    batch['video_index'][r] = row.video_index
+    batch['category'][r] = row.category
+    batch['captions'][r, : len(row.tokens)] = row.tokens
+    batch['caption_index'][r, : len(row.tokens)] = row.caption_index
+    for stream in streams:
+      array = row.features[stream.name]
+      features, mask = batch['features'][stream.name], batch['masks'][stream.name]
+      if stream.kind == 'vector':
+        if len(array):
+          features[r], mask[r] = array[0], True
+        continue
+      filled = (r, *(slice(n) for n in array.shape[:-1]))
+      features[filled] = array
+      mask[filled] = _nonzero(array) if stream.kind == 'regions' else True
+  return batch
+
+
+def _nonzero(array: np.ndarray) -> np.ndarray:
+  """Which vectors (…, D) have an entry that is not zero."""
+  if array.dtype == np.float16:  # any() takes 8 times as long over these as over integers
+    array = array.view(np.uint16) << 1  # without the sign: -0 is zero
+  return np.asarray(array.any(axis=-1))
+
+
+def _cells(stream: Stream) -> int:
+  """N of a grid."""
+  _, rows, columns, _ = stream.shape
+  if rows is None or columns is None:
+    raise DataError(
+      f'stream {stream.name!r}: a grid needs fixed rows and columns, got {stream.shape}'
+    )
+  return rows * columns
+
+
+def check_sizes(streams: Sequence[Stream], sizes: Mapping[str, Sequence[int]]) -> None:
+  """DataError unless every stream has a size of its kind."""
+  axes = {'vector': '()', 'sequence': '(T,)', 'grid': '(T, N)', 'regions': '(T, N)'}
+  for stream in streams:
+    if stream.name not in sizes:
+      have = ', '.join(sizes) or 'none'
+      raise DataError(f'no size for stream {stream.name!r}; there are sizes for: {have}')
+    size, form = tuple(sizes[stream.name]), axes[stream.kind]
+    if len(size) != form.count('T') + form.count('N') or any(n < 1 for n in size):
+      raise DataError(
+        f'stream {stream.name!r}: size {size}, but a {stream.kind} has {form}, from 1'
+      )
+    if stream.kind == 'grid' and size[1] != _cells(stream):
+      raise DataError(
+        f'stream {stream.name!r}: size {size}, but its grid has {_cells(stream)} cells a frame'
+      )

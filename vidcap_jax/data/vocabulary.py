@@ -1,0 +1,215 @@
+"""Words and their numbers: tokenising captions, building a vocabulary, encoding and decoding.
+
+vocabulary = build_vocabulary(['a man sings', 'a dog runs'], min_count=1, max_words=20)
+tokens = vocabulary.encode('A man runs.', 6)   # int32 (6,): a man runs <EOS> <PAD> <PAD>
+vocabulary.decode(tokens)                      # 'a man runs'
+"""
+
+import collections
+import dataclasses
+import functools
+import hashlib
+import json
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from vidcap_jax.data.schema import MANIFEST_NAME, DataError
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+SPECIAL = ('<PAD>', '<BOS>', '<EOS>', '<UNK>')
+
+# English clitics, which the Penn Treebank splits off: "it's" -> "it 's", "don't" -> "do n't".
+_CLITIC = re.compile(r"(?<=\w)('(?:s|re|ve|ll|d|m)|n't)\b")
+# A clitic, a number with inner marks (3.5, 1,000), or a word with inner hyphens or apostrophes.
+_WORD = re.compile(r"n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,:]\d+)+(?!\w)|[^\W_]+(?:[-'][^\W_]+)*")
+
+
+def _ptb_like(text: str) -> list[str]:
+  text = text.lower().replace('\u2019', "'").replace('\u2018', "'")
+  return _WORD.findall(_CLITIC.sub(r' \1', text))
+
+
+TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
+  'ptb_like': _ptb_like,
+  'whitespace': str.split,
+}
+
+
+def tokenize(text: str, tokenizer: str = 'ptb_like') -> list[str]:
+  """Splits a caption into words.
+
+  ``ptb_like`` lower-cases, splits clitics as the Penn Treebank does and removes punctuation, so
+  that captions made of its words pass the metrics' PTB tokeniser unchanged. ``whitespace`` splits
+  at white space and changes nothing (captions that are tokenised already).
+
+  Raises:
+    DataError: an unknown tokeniser.
+  """
+  if tokenizer not in TOKENIZERS:
+    raise DataError(f'unknown tokenizer {tokenizer!r}; known: {", ".join(TOKENIZERS)}')
+  return TOKENIZERS[tokenizer](text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+  """The words a model knows, and how captions become token numbers.
+
+  Attributes:
+    words: all words; the first four are ``SPECIAL``, at PAD, BOS, EOS and UNK.
+    tokenizer: a key of ``TOKENIZERS``.
+    min_count: how often a word had to be seen in the training captions.
+    max_words: longest caption in words, ``<EOS>`` not counted: L = max_words + 1.
+  """
+
+  words: tuple[str, ...]
+  tokenizer: str = 'ptb_like'
+  min_count: int = 1
+  max_words: int = 20
+
+  def __post_init__(self):
+    if tuple(self.words[:4]) != SPECIAL:
+      raise DataError(f'a vocabulary begins with {SPECIAL}, this one with {self.words[:4]}')
+    if len(set(self.words)) != len(self.words):
+      twice = [w for w, n in collections.Counter(self.words).items() if n > 1]
+      raise DataError(f'words that are twice in the vocabulary: {", ".join(twice[:5])}')
+    if self.max_words < 1:
+      raise DataError(f'max_words is {self.max_words}; a caption needs at least one word')
+    tokenize('', self.tokenizer)  # An unknown tokeniser is found here.
+
+  def __len__(self) -> int:
+    return len(self.words)
+
+  @functools.cached_property
+  def index(self) -> Mapping[str, int]:
+    """The number of each word."""
+    return {word: i for i, word in enumerate(self.words)}
+
+  @functools.cached_property
+  def hash(self) -> str:
+    """Equal for vocabularies that turn every text into the same numbers (lengths aside)."""
+    text = json.dumps([self.tokenizer, *self.words])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+  def encode(self, caption: str, length: int | None = None) -> np.ndarray:
+    """Token numbers of a caption: its first ``length - 1`` words, ``<EOS>``, then ``<PAD>``.
+
+    Args:
+      caption: raw text.
+      length: L of the result; ``max_words + 1`` by default. A caption that was cut ends in
+        ``<EOS>`` too, so that the end is always learned.
+
+    Returns:
+      int32 (length,).
+    """
+    length = self.max_words + 1 if length is None else length
+    if length < 1:
+      raise ValueError(f'length is {length}; a caption needs room for <EOS>')
+    tokens = np.full(length, PAD, np.int32)
+    words = tokenize(caption, self.tokenizer)[: length - 1]
+    # A caption that spells '<EOS>' must not become the token: special words are never looked up.
+    known = [self.index.get(word, UNK) for word in words]
+    tokens[: len(words)] = [n if n > UNK else UNK for n in known]
+    tokens[len(words)] = EOS
+    return tokens
+
+  def decode(self, tokens) -> str:
+    """The text of token numbers (L,): up to the first ``<EOS>`` or ``<PAD>``, ``<BOS>`` dropped."""
+    words = []
+    for token in np.asarray(tokens).tolist():
+      if token in (PAD, EOS):
+        break
+      if token != BOS:
+        words.append(self.words[token])
+    return ' '.join(words)
+
+  def to_dict(self) -> dict:
+    """JSON-ready; the hash is included and checked by ``from_dict``."""
+    return {
+      'words': list(self.words),
+      'tokenizer': self.tokenizer,
+      'min_count': self.min_count,
+      'max_words': self.max_words,
+      'hash': self.hash,
+    }
+
+  @classmethod
+  def from_dict(cls, data: Mapping) -> 'Vocabulary':
+    """The inverse of ``to_dict``.
+
+    Raises:
+      DataError: a key is missing, or the words do not have the stored hash.
+    """
+    missing = [k for k in ('words', 'tokenizer', 'min_count', 'max_words') if k not in data]
+    if missing:
+      raise DataError(f'not a vocabulary: {", ".join(missing)} missing')
+    vocabulary = cls(
+      tuple(data['words']), data['tokenizer'], int(data['min_count']), int(data['max_words'])
+    )
+    if 'hash' in data and data['hash'] != vocabulary.hash:
+      raise DataError(
+        f'vocabulary was changed by hand: its words have hash {vocabulary.hash}, '
+        f'the stored one is {data["hash"]}; remove the entry "hash" if the change is meant'
+      )
+    return vocabulary
+
+
+def build_vocabulary(
+  captions: Iterable[str], min_count: int = 3, max_words: int = 20, tokenizer: str = 'ptb_like'
+) -> Vocabulary:
+  """The vocabulary of a training split.
+
+  Only the first ``max_words`` words of a caption count, as only they are learned from. Words are
+  ordered by falling count, then by spelling, so the same captions give the same numbers.
+
+  Args:
+    captions: raw captions of the training split, and of no other.
+    min_count: fewest occurrences of a word that is kept; rarer ones become ``<UNK>``.
+    max_words: longest caption in words.
+    tokenizer: a key of ``TOKENIZERS``.
+  """
+  counts: collections.Counter[str] = collections.Counter()
+  for caption in captions:
+    counts.update(tokenize(caption, tokenizer)[:max_words])
+  ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+  kept = [word for word, count in ordered if count >= min_count and word not in SPECIAL]
+  return Vocabulary((*SPECIAL, *kept), tokenizer, min_count, max_words)
+
+
+def coverage(vocabulary: Vocabulary, captions: Iterable[str]) -> tuple[int, int]:
+  """(known, all) words of the captions, each cut to ``max_words``."""
+  known = total = 0
+  for caption in captions:
+    words = tokenize(caption, vocabulary.tokenizer)[: vocabulary.max_words]
+    total += len(words)
+    known += sum(vocabulary.index.get(word, UNK) > UNK for word in words)
+  return known, total
+
+
+def load_vocabulary(path) -> Vocabulary:
+  """Reads a vocabulary from a data set folder, its manifest, or a JSON file of ``to_dict``.
+
+  Raises:
+    DataError: no such file, not JSON, or a data set without a vocabulary.
+  """
+  path = pathlib.Path(path)
+  if path.is_dir():
+    path = path / MANIFEST_NAME
+  if not path.is_file():
+    raise DataError(f'{path}: no such file; give a vocabulary file or a data set folder')
+  try:
+    data = json.loads(path.read_text())
+  except ValueError as error:
+    raise DataError(f'{path}: not a JSON file: {error}') from None
+  if isinstance(data, Mapping) and 'vocabulary' in data:
+    data = data['vocabulary']
+    if data is None:
+      raise DataError(f'{path}: this data set has no vocabulary')
+  if not isinstance(data, Mapping):
+    raise DataError(f'{path}: a vocabulary is a JSON object with words, tokenizer, …')
+  try:
+    return Vocabulary.from_dict(data)
+  except DataError as error:
+    raise DataError(f'{path}: {error}') from None

@@ -1,0 +1,65 @@
+"""What a generated caption may not contain."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
+
+Array = jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Constraints:
+  """Rules for words, by making the logits of those that break them -inf.
+
+  Attributes:
+    forbidden: ids never emitted.
+    min_length: fewest words before EOS.
+    no_repeat_ngram: no n-gram of this size twice in a caption; 0 switches it off.
+  """
+
+  forbidden: tuple[int, ...] = (PAD, BOS, UNK)
+  min_length: int = 0
+  no_repeat_ngram: int = 0
+
+
+NO_CONSTRAINTS = Constraints()
+
+
+def constrain(
+  constraints: Constraints, logits: Array, tokens: Array | None = None, t: Array | int = 0
+) -> Array:
+  """Logits (…, V) with -inf where the next word would break a rule.
+
+  Args:
+    tokens: (…, L) the caption so far, valid before position t; needed for the n-gram rule.
+    t: position of the next word, 0-based; needed for the minimum length and the n-gram rule.
+  """
+  V = logits.shape[-1]
+  ids = jnp.arange(V)
+  banned = jnp.isin(ids, jnp.asarray(constraints.forbidden, jnp.int32))  # (V,)
+  banned |= (ids == EOS) & (t < constraints.min_length)
+  banned = jnp.broadcast_to(banned, logits.shape)
+  if constraints.no_repeat_ngram:
+    banned |= _repeats(constraints.no_repeat_ngram, V, tokens, t)
+  # Where the rules leave no word at all, the caption ends.
+  stuck = banned.all(axis=-1, keepdims=True) & jnp.broadcast_to(ids == EOS, logits.shape)
+  return jnp.where(banned & ~stuck, -jnp.inf, logits)
+
+
+def _repeats(n: int, V: int, tokens: Array, t: Array) -> Array:
+  """(…, V), True for words that would complete an n-gram that stands in tokens[:t] already."""
+  L = tokens.shape[-1]
+  starts = jnp.arange(L - n + 1)  # of the earlier n-grams
+  # The last n - 1 words, and each earlier n-gram's first n - 1 words.
+  suffix = jnp.stack([tokens[..., t - n + 1 + i] for i in range(n - 1)], -1) if n > 1 else None
+  same = jnp.broadcast_to(starts + n <= t, (*tokens.shape[:-1], starts.size))
+  for i in range(n - 1):
+    same &= tokens[..., i : i + starts.size] == suffix[..., i, None]
+  last = tokens[..., n - 1 :]  # (…, starts) the word that completed each earlier n-gram
+  hits = jax.nn.one_hot(jnp.where(same, last, V), V, dtype=jnp.bool_)
+  # EOS closes any caption: it is never part of a repeated n-gram.
+  hits = hits.any(axis=-2)
+  return hits.at[..., EOS].set(False)

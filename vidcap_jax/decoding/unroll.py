@@ -1,0 +1,247 @@
+"""Ways to unroll a captioner: teacher forcing, scheduled sampling, greedy and sampled captions."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from vidcap_jax.data.vocabulary import BOS, EOS, PAD
+from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints, constrain
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention import at_least_float32
+from vidcap_jax.models.captioner import Captioner
+
+Array = jax.Array
+
+
+@struct.dataclass
+class Unrolled:
+  """A caption's states, one a word: hidden (L, B, S, H), aux (L, B, S), attention (L, B, S, N)."""
+
+  hidden: Array
+  aux: Array
+  attention: Mapping[str, Array]
+
+
+@struct.dataclass
+class Captions:
+  """Generated captions.
+
+  Attributes:
+    tokens: (B, S, L) int32: words, EOS, PAD.
+    log_prob: (B, S) sum of the model's log-probabilities of the tokens, EOS included. They are the
+      model's own: neither temperature nor constraints change them.
+    ended: (B, S) bool, False where the caption was cut at L tokens.
+    score: (B, S) what captions of a video are ranked by, best first: log_prob but for beam search
+      with a length penalty.
+  """
+
+  tokens: Array
+  log_prob: Array
+  ended: Array
+  score: Array
+
+
+def shift_right(targets: Array) -> Array:
+  """Targets (B, S, L) to the words read when they are predicted, time first: (L, B, S)."""
+  words = jnp.concatenate([jnp.full_like(targets[..., :1], BOS), targets[..., :-1]], axis=-1)
+  return jnp.moveaxis(words, -1, 0)
+
+
+def teacher_forcing(
+  captioner: Captioner,
+  memory: Any,
+  targets: Array,
+  noise: Any = None,
+  *,
+  train: bool = False,
+  attention: bool = False,
+) -> Unrolled:
+  """Reads the given captions (B, S, L); word parts of the gates are one product before the scan.
+
+  Args:
+    noise: ``Noise.steps``, leading L, or None.
+    attention: whether to keep every step's attention weights.
+  """
+  words = shift_right(targets)
+  x = captioner.embed(words, noise)  # (L, B, S, E)
+
+  def body(carry, step):
+    x, noise_t = step
+    carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
+    return carry, Unrolled(hidden, extras.aux, extras.attention if attention else {})
+
+  _, S, L = targets.shape
+  return jax.lax.scan(body, captioner.start(memory, S, L), (x, noise))[1]
+
+
+def scheduled_sampling(
+  captioner: Captioner,
+  memory: Any,
+  targets: Array,
+  noise: Any,
+  *,
+  ratio: Array | float,
+  key: Array,
+  train: bool = True,
+) -> Unrolled:
+  """Like ``teacher_forcing``, but each word read is, with probability ``ratio``, the model's own.
+
+  Own words are drawn from the model's distribution; no gradient flows through the draw.
+  """
+  words = shift_right(targets)  # (L, B, S)
+  coin, draw = jax.random.uniform(key, (2, *words.shape))
+  own = coin < ratio
+
+  def body(state, step):
+    carry, drawn = state
+    word, own, draw, noise_t = step
+    word = jnp.where(own, drawn, word)
+    x = captioner.embed(word, noise_t)
+    carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
+    logits = captioner.logits(jax.lax.stop_gradient(hidden))
+    drawn = inverse_cdf(constrain(NO_CONSTRAINTS, logits), draw)
+    return (carry, drawn), Unrolled(hidden, extras.aux, {})
+
+  _, S, L = targets.shape
+  state = (captioner.start(memory, S, L), words[0])
+  return jax.lax.scan(body, state, (words, own, draw, noise))[1]
+
+
+def inverse_cdf(logits: Array, draw: Array) -> Array:
+  """One word a row (…,) from logits (…, V), by one uniform number a row."""
+  cdf = jnp.cumsum(jax.nn.softmax(at_least_float32(logits), axis=-1), axis=-1)
+  at = draw.astype(cdf.dtype)[..., None] * cdf[..., -1:]
+  return jnp.sum(cdf <= at, axis=-1, dtype=jnp.int32).clip(max=logits.shape[-1] - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+  """How words are drawn: logits / temperature, cut to the top_k words and to the smallest set of
+  words whose probabilities reach top_p; 0 and 1.0 switch the cuts off."""
+
+  temperature: float = 1.0
+  top_k: int = 0
+  top_p: float = 1.0
+
+  def __post_init__(self):
+    if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
+      raise ConfigError(f'sampling wants temperature > 0, top_k >= 0, 0 < top_p <= 1; got {self}')
+
+
+def filter_logits(logits: Array, sampling: Sampling) -> Array:
+  """Applies temperature, top-k and top-p to logits (…, V); cut words get -inf."""
+  logits = at_least_float32(logits) / sampling.temperature
+  V = logits.shape[-1]
+  if 0 < sampling.top_k < V:
+    floor = jax.lax.top_k(logits, sampling.top_k)[0][..., -1:]
+    logits = jnp.where(logits >= floor, logits, -jnp.inf)
+  if sampling.top_p < 1:
+    ordered = -jnp.sort(-logits, axis=-1)
+    mass = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1)
+    # Words up to and with the first whose mass reaches top_p.
+    last = jnp.sum(mass < sampling.top_p, axis=-1, keepdims=True).clip(max=V - 1)
+    floor = jnp.take_along_axis(ordered, last, axis=-1)
+    logits = jnp.where(logits >= floor, logits, -jnp.inf)
+  return logits
+
+
+def greedy(
+  captioner: Captioner,
+  memory: Any,
+  L: int,
+  *,
+  constraints: Constraints = NO_CONSTRAINTS,
+) -> Captions:
+  """The likeliest word at each step, one caption a video: (B, 1, L)."""
+  choose = lambda logits, _: jnp.argmax(logits, axis=-1).astype(jnp.int32)  # noqa: E731
+  return _generate(captioner, memory, 1, L, choose, None, None, constraints, train=False)
+
+
+def sample(
+  captioner: Captioner,
+  memory: Any,
+  draws: Array,
+  *,
+  sampling: Sampling = Sampling(),
+  constraints: Constraints = NO_CONSTRAINTS,
+  noise: Any = None,
+  train: bool = False,
+) -> Captions:
+  """S sampled captions a video, of at most L tokens.
+
+  Args:
+    draws: (L, B, S) uniform in [0, 1), one number a word; see ``uniform_draws``.
+    noise: ``Noise.steps`` for sampling under dropout, or None.
+  """
+  choose = lambda logits, draw: inverse_cdf(filter_logits(logits, sampling), draw)  # noqa: E731
+  L, _, S = draws.shape
+  return _generate(captioner, memory, S, L, choose, draws, noise, constraints, train=train)
+
+
+def uniform_draws(key: Array, rows: Array, S: int, L: int) -> Array:
+  """Random numbers (L, B, S) for ``sample`` by each row's own number (B,).
+
+  A video's numbers depend on ``rows`` (its index) and not on its batch, so its samples don't.
+  """
+  one = lambda row: jax.random.uniform(jax.random.fold_in(key, row), (L, S))  # noqa: E731
+  return jnp.moveaxis(jax.vmap(one)(rows), 0, 1)
+
+
+def _generate(
+  captioner: Captioner,
+  memory: Any,
+  S: int,
+  L: int,
+  choose: Callable[[Array, Array | None], Array],
+  draws: Array | None,
+  noise: Any,
+  constraints: Constraints,
+  *,
+  train: bool,
+) -> Captions:
+  """Word by word until every row has ended or L tokens are made.
+
+  ``choose(logits (B, S, V), draws_t (B, S))`` picks the words (B, S).
+  """
+  carry = captioner.start(memory, S, L)
+  B = jax.tree.leaves(carry)[0].shape[0]
+
+  def going(state):
+    t, _, _, captions = state
+    return (t < L) & ~captions.ended.all()
+
+  def body(state):
+    t, carry, word, captions = state
+    draws_t, noise_t = jax.tree.map(lambda x: x[t], (draws, noise))
+    x = captioner.embed(word, noise_t)
+    carry, hidden, _ = captioner.step(carry, x, memory, noise_t, train=train)
+    logits = at_least_float32(captioner.logits(hidden))  # (B, S, V)
+    word = choose(constrain(constraints, logits, captions.tokens, t), draws_t)
+    word = jnp.where(captions.ended, PAD, word)
+    gain = jnp.take_along_axis(jax.nn.log_softmax(logits), word[..., None], axis=-1)[..., 0]
+    log_prob = captions.log_prob + jnp.where(captions.ended, jnp.zeros_like(gain), gain)
+    tokens = captions.tokens.at[..., t].set(word)
+    ended = captions.ended | (word == EOS)
+    return t + 1, carry, word, Captions(tokens, log_prob, ended, log_prob)
+
+  zeros = jnp.zeros((B, S), _score_dtype(captioner, carry, memory))
+  empty = Captions(jnp.full((B, S, L), PAD, jnp.int32), zeros, jnp.zeros((B, S), bool), zeros)
+  first = jnp.full((B, S), BOS, jnp.int32)
+  return jax.lax.while_loop(going, body, (jnp.int32(0), carry, first, empty))[3]
+
+
+def _score_dtype(captioner: Captioner, carry: Any, memory: Any) -> jnp.dtype:
+  """The dtype in which log-probabilities are summed: that of the logits, at least float32."""
+
+  def logits(carry, memory):
+    words = jnp.zeros(jax.tree.leaves(carry)[0].shape[:2], jnp.int32)
+    x = captioner.embed(words, None)
+    return at_least_float32(
+      captioner.logits(captioner.step(carry, x, memory, None, train=False)[1])
+    )
+
+  return jax.eval_shape(logits, carry, memory).dtype

@@ -1,0 +1,345 @@
+"""Decoding a split and scoring it: one code for validation, test and a checkpoint alone."""
+
+import dataclasses
+import importlib.metadata
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import checkpoint, distributed, models
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.batch import default_sizes
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest, stream_from_dict
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.decoding.beam import beam_search
+from vidcap_jax.decoding.constraints import Constraints
+from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.features import select_streams, to_inputs
+from vidcap_jax.models.captioner import bind, init_params
+
+METHODS = ('beam', 'greedy', 'sample')
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+  """A checkpoint ready to caption: the module, its parameters, and what it was trained on."""
+
+  path: pathlib.Path
+  meta: Mapping
+  config: ConfigDict
+  module: nn.Module
+  params: Any
+  mesh: Mesh
+  vocabulary: Vocabulary
+  streams: tuple[Stream, ...]
+
+
+def find_checkpoint(path: str) -> pathlib.Path:
+  """The step folder that a workdir, stage folder or step folder stands for.
+
+  A workdir means the best checkpoint of its last finished stage, or of its last stage with
+  checkpoints if none is finished.
+
+  Raises:
+    DataError: no checkpoint there.
+  """
+  folder = pathlib.Path(path)
+  if not folder.is_dir():
+    raise DataError(f'--checkpoint={path}: no such folder')
+  if (best := checkpoint.best_step(folder)) is not None:
+    return folder / str(best)
+  if folder.name.isdigit():
+    return folder
+  finished = finished_stages(folder)
+  stages = [folder / 'checkpoints' / name for name in reversed(finished)]
+  if not stages:
+    parent = folder / 'checkpoints'
+    stages = sorted(parent.iterdir(), key=lambda p: -p.stat().st_mtime) if parent.is_dir() else []
+  for stage in stages:
+    if (best := checkpoint.best_step(stage)) is not None:
+      return stage / str(best)
+  raise DataError(
+    f'--checkpoint={path}: no checkpoint in this folder; give a workdir or step folder'
+  )
+
+
+def finished_stages(workdir: pathlib.Path) -> dict[str, dict]:
+  """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
+  path = workdir / 'stages.json'
+  return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
+  """Reads a step folder; nothing else is needed to caption features.
+
+  Args:
+    path: from ``find_checkpoint``.
+    mesh: of all devices.
+    decode: changes to the decoding settings, each 'key=value'.
+
+  Raises:
+    DataError: no checkpoint there.
+    ConfigError: an unknown decoding setting or a value that is not of its type.
+  """
+  meta = checkpoint.read_meta(path)
+  config = ConfigDict(meta['config'])
+  for change in decode:
+    _change(config.decode, change)
+  check_decode(config.decode)
+  vocabulary = Vocabulary.from_dict(meta['vocabulary'])
+  streams = tuple(stream_from_dict(s) for s in meta['streams'])
+  module = models.build(config.model, len(vocabulary), config.train.dtype)
+  abstract = abstract_params(module, streams, config)
+  params = checkpoint.read_params(path, checkpoint.abstract(abstract, distributed.replicated(mesh)))
+  return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
+
+
+def _change(decode: ConfigDict, change: str) -> None:
+  key, _, value = change.partition('=')
+  if key not in decode:
+    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(decode)}')
+  kind = type(decode[key])
+  try:
+    decode[key] = kind(value)
+  except ValueError:
+    raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
+
+
+def example_inputs(streams: Sequence[Stream], config: ConfigDict):
+  """Inputs of one all-padding video: shapes for initialising parameters."""
+  from vidcap_jax.data.batch import empty_batch
+
+  batch = empty_batch(streams, stream_sizes(streams, config), 1, 1, 2)
+  return to_inputs(batch, streams, config.data.standardise)
+
+
+def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:
+  """Shapes and dtypes of a module's parameters."""
+  inputs = example_inputs(streams, config)
+  return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))
+
+
+def stream_sizes(streams: Sequence[Stream], config: ConfigDict) -> dict[str, tuple[int, ...]]:
+  """Static sizes of a batch, from the config's limit and the longest video."""
+  return default_sizes(streams, config.data.max_frames or None)
+
+
+def check_decode(settings: Mapping) -> None:
+  """ConfigError for decoding settings that make no sense, before anything is computed."""
+  if settings['method'] not in METHODS:
+    raise ConfigError(f'unknown decode.method {settings["method"]!r}; known: {", ".join(METHODS)}')
+  if settings['beam'] < 1:
+    raise ConfigError(f'decode.beam must be at least 1, got {settings["beam"]}')
+  Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+
+
+def make_decoder(
+  module: nn.Module,
+  streams: Sequence[Stream],
+  config: ConfigDict,
+  length: int,
+) -> Callable[[Any, Mapping], Captions]:
+  """A jitted function (params, batch) -> Captions with one caption a video, as ``decode`` says."""
+  check_decode(config.decode)
+  d = config.decode
+  constraints = Constraints(min_length=d.min_length, no_repeat_ngram=d.no_repeat_ngram)
+  key = jax.random.key(config.seed)
+
+  @jax.jit
+  def decode(params, batch):
+    captioner = bind(module, params)
+    memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
+    if d.method == 'beam':
+      return beam_search(
+        captioner, memory, length, d.beam, length_penalty=d.length_penalty, constraints=constraints
+      )
+    if d.method == 'greedy':
+      return greedy(captioner, memory, length, constraints=constraints)
+    draws = uniform_draws(key, batch['video_index'], 1, length)
+    sampling = Sampling(d.temperature, d.top_k, d.top_p)
+    return sample(captioner, memory, draws, sampling=sampling, constraints=constraints)
+
+  return decode
+
+
+def caption_videos(
+  decode: Callable[[Any, Mapping], Captions],
+  params: Any,
+  batches: Iterable[tuple[int, Mapping]],
+  ids: Sequence[str],
+  vocabulary: Vocabulary,
+  mesh: Mesh,
+) -> list[dict]:
+  """One {video_id, caption, log_prob} for each video of the batches, in their order."""
+  captions = []
+  for _, batch in batches:
+    batch = distributed.to_devices(batch, mesh)
+    made = decode(params, batch)
+    index, tokens, log_prob = distributed.to_host(
+      (batch['video_index'], made.tokens, made.log_prob)
+    )
+    captions += [
+      {'video_id': ids[i], 'caption': vocabulary.decode(t[0]), 'log_prob': float(p[0])}
+      for i, t, p in zip(index, tokens, log_prob)
+      if i >= 0
+    ]
+  return captions
+
+
+def eval_batches(
+  source, vocabulary: Vocabulary, streams: Sequence[Stream], config: ConfigDict, mesh
+):
+  """Batches over every video of a source, this process's rows of each."""
+  size = config.eval.batch_size
+  parts = mesh.shape['data']
+  size += -size % parts  # rows of the last batch are padded anyway
+  return pipeline.eval_batches(
+    source,
+    vocabulary,
+    streams,
+    sizes=stream_sizes(streams, config),
+    length=max(2, config.data.max_words + 1),
+    batch_size=size,
+    host=jax.process_index(),
+    hosts=jax.process_count(),
+    threads=config.data.threads,
+  )
+
+
+def check_streams(restored: Restored, manifest: Manifest, directory: str) -> tuple[Stream, ...]:
+  """The data set's streams that the checkpoint's model needs.
+
+  Raises:
+    DataError: one is missing, or differs in kind, width, extractor or version.
+  """
+  found = select_streams(
+    restored.module.config.needs, manifest.streams, f'the data set {directory}'
+  )
+  for ours, theirs in zip(restored.streams, found):
+    for field in ('kind', 'channels', 'extractor', 'version'):
+      trained, given = getattr(ours, field), getattr(theirs, field)
+      if trained != given and None not in (trained, given):
+        raise DataError(
+          f'stream {ours.name!r}: the checkpoint was trained on {field} {trained!r}, '
+          f'the data set {directory} has {given!r}; build the data set with the same features'
+        )
+  return found
+
+
+def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Path) -> dict:
+  """Captions a split, scores it if it has references, and writes what was found.
+
+  Args:
+    restored: the checkpoint, with any changes to ``config.decode`` already made.
+    directory: the data set; it may have been built later than the checkpoint.
+    split: of the data set.
+    output: folder for captions.json, metrics.json and, without references, submission files.
+
+  Returns:
+    The contents of metrics.json.
+
+  Raises:
+    DataError: the split or a stream is missing.
+    MetricError: some videos of the split have references and others none.
+  """
+  from vidcap_jax.evaluation import metrics, submission
+  from vidcap_jax.evaluation.java import require_java
+
+  manifest = read_manifest(directory)
+  if split not in manifest.splits:
+    raise DataError(f'{directory} has no split {split!r}; it has: {", ".join(manifest.splits)}')
+  found = check_streams(restored, manifest, directory)
+  source = open_split(directory, split)
+  texts = list(pipeline.read_texts(source, restored.config.data.threads))
+  ids = [video.video_id for video in texts]
+  scored = any(video.captions for video in texts)
+  references = None
+  if scored:
+    require_java()
+    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+
+  config = restored.config
+  decode = make_decoder(restored.module, restored.streams, config, caption_length(restored))
+  batches = eval_batches(source, restored.vocabulary, found, config, restored.mesh)
+  captions = caption_videos(
+    decode, restored.params, batches, ids, restored.vocabulary, restored.mesh
+  )
+  hypotheses = {c['video_id']: c['caption'] for c in captions}
+  report: dict = {}
+  if references is not None and distributed.is_main():
+    report, _ = metrics.score(hypotheses, references)
+    best, score = metrics.constant_baseline(references, restored.meta['top_captions'])
+    report |= {'constant_CIDEr': score, 'constant_caption': best}
+  report |= {
+    'distinct_captions': len(set(hypotheses.values())),
+    'split': split,
+    'videos': len(captions),
+    'references': scored,
+    'checkpoint': str(restored.path),
+    'checkpoint_step': int(restored.path.name),
+    'stage': restored.meta['stage'],
+    'decode': config.decode.to_dict(),
+    'data': {'dir': directory, 'hash': manifest.hash, 'name': manifest.name},
+    'vocabulary_hash': restored.vocabulary.hash,
+    'versions': versions(),
+  }
+  if distributed.is_main():
+    output.mkdir(parents=True, exist_ok=True)
+    _write_json(output / 'captions.json', captions)
+    _write_json(output / 'metrics.json', report)
+    if not scored:
+      submission.write_vatex(output / 'submission_vatex.json', hypotheses)
+      submission.write_msrvtt(output / 'submission_msrvtt.json', hypotheses)
+  return report
+
+
+def evaluate_command(
+  restored: Restored, directory: str | None, split: str, output: str | None
+) -> None:
+  """``--mode=evaluate``: where the data and results are by default, and what is printed."""
+  directory = directory or restored.config.data.dir
+  # WORKDIR/checkpoints/STAGE/STEP
+  folder = pathlib.Path(output) if output else restored.path.parents[2] / 'eval' / split
+  report = evaluate(restored, directory, split, folder)
+  if distributed.is_main():
+    print(f'{split}, {restored.path}: {summary(report)}\nwritten to {folder}', flush=True)
+
+
+def caption_length(restored: Restored) -> int:
+  """L, tokens of a caption with EOS, as the checkpoint was trained."""
+  return (restored.config.data.max_words or restored.vocabulary.max_words) + 1
+
+
+def versions() -> dict[str, str]:
+  """Of the packages that results depend on."""
+  names = ('vidcap_jax', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'pycocoevalcap')
+  found = {}
+  for name in names:
+    try:
+      found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout, not installed
+      found[name] = 'not installed'
+  return found
+
+
+def _write_json(path: pathlib.Path, data: Any) -> None:
+  partial = path.with_suffix('.partial')
+  partial.write_text(json.dumps(data, indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
+  partial.replace(path)
+
+
+def summary(report: Mapping) -> str:
+  """A report's scores in a line or two."""
+  if not report['references']:
+    return f'{report["videos"]} captions, no references to score them with'
+  names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
+  scores = '  '.join(f'{name} {report[name]:.4f}' for name in names)
+  return f'{scores}\n{report["videos"]} videos, {report["distinct_captions"]} distinct captions'

@@ -1,0 +1,1 @@
+"""Scoring of captions, and the files that evaluation writes."""

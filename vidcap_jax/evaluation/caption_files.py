@@ -1,0 +1,215 @@
+"""Reads captions files of every form that people have."""
+
+import csv
+import dataclasses
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from vidcap_jax.evaluation.java import MetricError
+
+FORMS = """accepted files:
+  .json   {id: caption}, {id: [captions]}, a list of objects with an id (video_id, image_id,
+          videoID or id) and caption or captions (so the captions.json of an evaluation), a server
+          submission, an official MSR-VTT annotation or a COCO annotation
+  .jsonl  one such object a line
+  .csv    with a header that names an id column and caption
+  .txt    id, tab, caption (the S2VT form of MSVD); .tsv likewise
+A split may be named by the references themselves (MSR-VTT, or a split field or column).
+"""
+
+ID_KEYS = ('video_id', 'image_id', 'videoID', 'id')
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """Some captions of one video, as one place of a file gives them."""
+
+  video_id: str
+  captions: tuple[str, ...]
+  split: str | None = None
+
+
+def read_hypotheses(path: str | pathlib.Path) -> dict[str, str]:
+  """Reads one caption per video.
+
+  Raises:
+    MetricError: a video named twice or with several captions, or a file of no known form.
+  """
+  entries = _read(pathlib.Path(path))
+  counts = Counter(e.video_id for e in entries)
+  twice = [v for v, count in counts.items() if count > 1]
+  if twice:
+    raise MetricError(f'{path}: {len(twice)} ids are named more than once: {_some(twice)}')
+  several = [e.video_id for e in entries if len(e.captions) != 1]
+  if several:
+    raise MetricError(
+      f'{path}: {len(several)} videos do not have exactly one caption: {_some(several)}'
+    )
+  return {e.video_id: e.captions[0] for e in entries}
+
+
+def read_references(
+  path: str | pathlib.Path,
+  split: str | None = None,
+  splits: str | pathlib.Path | None = None,
+) -> dict[str, list[str]]:
+  """Reads all captions of every video, or of one split's videos.
+
+  Args:
+    path: of any form in ``FORMS``.
+    split: keep this split only; by default everything.
+    splits: json ``{split: [ids]}``, in place of the splits that the file itself names.
+
+  Raises:
+    MetricError: no such split, ids in it that the file lacks, or a file of no known form.
+  """
+  entries = _read(pathlib.Path(path))
+  if splits is not None:
+    if split is None:
+      raise MetricError('a splits file was given but no split was named')
+    return _pick(entries, path, split, splits)
+  if split is not None:
+    named = sorted({e.split for e in entries if e.split is not None})
+    if split not in named:
+      raise MetricError(f'{path} has no split {split!r}; it names: {", ".join(named) or "none"}')
+    entries = [e for e in entries if e.split == split]
+  return _merge(entries)
+
+
+def _pick(entries, path, split, splits) -> dict[str, list[str]]:
+  table = _parse_json(pathlib.Path(splits))
+  if not isinstance(table, dict) or split not in table:
+    have = ', '.join(table) if isinstance(table, dict) else 'not a json object'
+    raise MetricError(f'{splits} has no split {split!r}; it has: {have}')
+  merged = _merge(entries)
+  ids = [str(v) for v in table[split]]
+  lacking = [v for v in ids if v not in merged]
+  if lacking:
+    raise MetricError(
+      f'{path} lacks {len(lacking)} of the {len(ids)} videos of split {split!r}: {_some(lacking)}'
+    )
+  return {v: merged[v] for v in ids}
+
+
+def _merge(entries: Iterable[Entry]) -> dict[str, list[str]]:
+  merged: dict[str, list[str]] = {}
+  for entry in entries:
+    merged.setdefault(entry.video_id, []).extend(entry.captions)
+  return merged
+
+
+def _read(path: pathlib.Path) -> list[Entry]:
+  readers = {
+    '.json': lambda: _from_json(_parse_json(path), path),
+    '.jsonl': lambda: _from_lines(path),
+    '.csv': lambda: _from_csv(path),
+    '.txt': lambda: _from_tabs(path),
+    '.tsv': lambda: _from_tabs(path),
+  }
+  if path.suffix not in readers:
+    raise MetricError(f'{path}: unknown kind of captions file; known: {", ".join(readers)}')
+  try:
+    entries = list(readers[path.suffix]())
+  except UnicodeDecodeError as error:
+    raise MetricError(f'{path} is not UTF-8 text: {error}') from error
+  if not entries:
+    raise MetricError(f'{path} holds no captions')
+  return entries
+
+
+def _parse_json(path: pathlib.Path):
+  with path.open(encoding='utf-8-sig') as file:
+    return _loads(file.read(), str(path))
+
+
+def _loads(text: str, where: str):
+  def once(pairs):
+    data = dict(pairs)
+    if len(data) != len(pairs):
+      twice = [k for k, count in Counter(k for k, _ in pairs).items() if count > 1]
+      raise MetricError(f'{where}: {len(twice)} keys appear more than once: {_some(twice)}')
+    return data
+
+  try:
+    return json.loads(text, object_pairs_hook=once)
+  except json.JSONDecodeError as error:
+    raise MetricError(f'{where} is not JSON: {error}') from error
+
+
+def _from_json(data, path: pathlib.Path) -> Iterator[Entry]:
+  if isinstance(data, list):
+    for number, item in enumerate(data):
+      yield _entry(item, f'{path}, item {number}')
+  elif not isinstance(data, dict):
+    raise MetricError(f'{path}: expected a json object or list')
+  elif isinstance(data.get('sentences'), list):  # MSR-VTT
+    splits = {str(v['video_id']): v.get('split') for v in data.get('videos', [])}
+    for video_id, split in splits.items():
+      yield Entry(video_id, (), split)
+    for number, item in enumerate(data['sentences']):
+      entry = _entry(item, f'{path}, sentence {number}')
+      yield dataclasses.replace(entry, split=splits.get(entry.video_id))
+  elif isinstance(data.get('annotations'), list):  # COCO
+    for image in data.get('images', []):
+      yield Entry(str(image['id']), ())
+    for number, item in enumerate(data['annotations']):
+      yield _entry(item, f'{path}, annotation {number}')
+  elif isinstance(data.get('result'), list) and 'version' in data:  # MSR-VTT submission
+    for number, item in enumerate(data['result']):
+      yield _entry(item, f'{path}, result {number}')
+  else:
+    for video_id, captions in data.items():
+      yield Entry(video_id, _texts(captions, f'{path}, {video_id}'))
+
+
+def _from_lines(path: pathlib.Path) -> Iterator[Entry]:
+  with path.open(encoding='utf-8-sig') as file:
+    for number, line in enumerate(file, 1):
+      if line.strip():
+        where = f'{path}, line {number}'
+        yield _entry(_loads(line, where), where)
+
+
+def _from_csv(path: pathlib.Path) -> Iterator[Entry]:
+  with path.open(encoding='utf-8-sig', newline='') as file:
+    for number, row in enumerate(csv.DictReader(file), 1):
+      yield _entry(row, f'{path}, row {number}')
+
+
+def _from_tabs(path: pathlib.Path) -> Iterator[Entry]:
+  with path.open(encoding='utf-8-sig') as file:
+    for number, line in enumerate(file, 1):
+      if not line.strip():
+        continue
+      video_id, tab, caption = line.rstrip('\n').partition('\t')
+      if not tab:
+        raise MetricError(f'{path}, line {number}: expected id, tab, caption')
+      yield Entry(video_id, (caption,))
+
+
+def _entry(item, where: str) -> Entry:
+  key = next((k for k in ID_KEYS if k in item), None) if isinstance(item, dict) else None
+  if key is None or item[key] in ('', None):
+    raise MetricError(f'{where}: no id (one of {", ".join(ID_KEYS)})')
+  captions = item.get('caption', item.get('captions'))
+  if captions is None:
+    raise MetricError(f'{where}: no caption')
+  return Entry(str(item[key]), _texts(captions, where), item.get('split') or None)
+
+
+def _texts(captions, where: str) -> tuple[str, ...]:
+  if isinstance(captions, str):
+    return (captions,)
+  if isinstance(captions, list):
+    # pycocoevalcap's own form wraps each caption: [{'caption': …}]
+    unwrapped = [c.get('caption') if isinstance(c, dict) else c for c in captions]
+    texts = tuple(c for c in unwrapped if isinstance(c, str))
+    if len(texts) == len(captions):
+      return texts
+  raise MetricError(f'{where}: expected a caption or a list of captions')
+
+
+def _some(ids: list) -> str:
+  return ', '.join(str(i) for i in ids[:5]) + (', …' if len(ids) > 5 else '')

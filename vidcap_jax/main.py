@@ -1,0 +1,76 @@
+"""Trains, evaluates and captions.
+
+  python -m vidcap_jax.main --config=configs/msrvtt1000.py --config.data.dir=DIR --workdir=DIR
+  python -m vidcap_jax.main --mode=evaluate --checkpoint=WORKDIR --data=DIR --split=test
+  python -m vidcap_jax.main --mode=predict --checkpoint=WORKDIR --inputs=clip.mp4,more/
+
+Started again with the same flags, training goes on where it was stopped. Any config key can be
+changed by a flag, e.g. --config.train.epochs=3; configs/common.py explains each.
+"""
+
+import pathlib
+import sys
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from vidcap_jax.errors import UserError
+
+_CONFIG = config_flags.DEFINE_config_file(
+  'config', None, 'Config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.'
+)
+_MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict'], 'What to do.')
+_WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
+_CHECKPOINT = flags.DEFINE_string(
+  'checkpoint', None, 'evaluate, predict: a workdir (best step of its last stage) or step folder.'
+)
+_DATA = flags.DEFINE_string('data', None, 'evaluate: data set folder; default: the one trained on.')
+_SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
+_OUTPUT = flags.DEFINE_string('output', None, 'evaluate: results; default WORKDIR/eval/SPLIT.')
+_INPUTS = flags.DEFINE_string(
+  'inputs', None, 'predict: videos and folders of them, or NAME=FEATURES,… for each stream.'
+)
+_DECODE = flags.DEFINE_multi_string(
+  'decode', [], 'evaluate, predict: changes a decoding setting, e.g. --decode=beam=3. Repeatable.'
+)
+
+
+def _required(flag: flags.FlagHolder):
+  if flag.value is None:
+    raise UserError(f'--mode={_MODE.value} needs --{flag.name}; see --help')
+  return flag.value
+
+
+def _dispatch() -> int:
+  """Runs the mode; exit code 0, or 1 if predict failed on some input."""
+  from vidcap_jax import distributed, evaluate, experiment, predict, train  # after flags: heavy
+
+  if _MODE.value == 'train':
+    config, workdir = _required(_CONFIG), pathlib.Path(_required(_WORKDIR))
+    try:
+      experiment.run(config, workdir, distributed.make_mesh(**config.mesh))
+    except train.Preempted as stopped:
+      print(stopped, file=sys.stderr)
+      return 143  # as a shell reports SIGTERM: stopped, not failed
+    return 0
+  checkpoint = evaluate.find_checkpoint(_required(_CHECKPOINT))
+  restored = evaluate.restore(checkpoint, distributed.make_mesh(), _DECODE.value)
+  if _MODE.value == 'evaluate':
+    evaluate.evaluate_command(restored, _DATA.value, _SPLIT.value, _OUTPUT.value)
+    return 0
+  return predict.predict(restored, _required(_INPUTS))
+
+
+def main(argv: list[str]) -> int:
+  """The entry point; errors that the user can mend are printed without a traceback."""
+  try:
+    if argv[1:]:
+      raise UserError(f'unknown argument {argv[1]!r}; flags look like --name=value')
+    return _dispatch()
+  except UserError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+
+
+if __name__ == '__main__':
+  app.run(main)

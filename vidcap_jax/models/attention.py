@@ -1,0 +1,100 @@
+"""Attention weights and additive attention, shared by all models."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+Array = jax.Array
+Edit = Callable[[str, Array, Array], Array]
+
+
+def wide(dtype: jnp.dtype) -> jnp.dtype:
+  """float32, or float64 under x64: what sums over words or frames are kept in."""
+  return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
+
+
+def at_least_float32(x: Array) -> Array:
+  """Softmaxes and losses are taken in float32 or better whatever the compute dtype is."""
+  return x.astype(wide(x.dtype))
+
+
+def weigh(name: str, scores: Array, mask: Array, edit: Edit | None = None) -> Array:
+  """Turns attention scores into weights; every attention of every model goes through here.
+
+  Args:
+    name: of the attention ('temporal', 'spatial', …), passed on to ``edit``.
+    scores: (…, N).
+    mask: bool, broadcastable to ``scores``; False slots get exactly 0.
+    edit: ``edit(name, weights, mask) -> weights`` applied before use, or None.
+
+  Returns:
+    (…, N) weights in at least float32 that sum to 1, or are all 0 where nothing is valid.
+  """
+  mask = jnp.broadcast_to(mask, scores.shape)
+  scores = jnp.where(mask, at_least_float32(scores), -jnp.inf)
+  top = scores.max(axis=-1, keepdims=True)  # (…, 1), -inf where nothing is valid
+  top = jax.lax.stop_gradient(jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top)))
+  # The inner where keeps the exponential's gradient finite at masked slots.
+  odds = jnp.where(mask, jnp.exp(jnp.where(mask, scores - top, jnp.zeros_like(top))), 0)
+  total = odds.sum(axis=-1, keepdims=True)
+  weights = odds / jnp.where(total > 0, total, jnp.ones_like(total))
+  return weights if edit is None else edit(name, weights, mask)
+
+
+def masked_mean(x: Array, mask: Array) -> Array:
+  """Mean of x (B, N, D) over the valid entries of mask (B, N): (B, D), zeros if none is valid."""
+  kept = jnp.where(mask[..., None], x, jnp.zeros_like(x))
+  count = mask.sum(axis=-1, dtype=x.dtype)[..., None]  # (B, 1)
+  return kept.sum(axis=-2) / jnp.maximum(count, jnp.ones_like(count))
+
+
+class AdditiveAttention(nn.Module):
+  """softmax_i(w^T tanh(W_v v_i + W_h h)), without biases.
+
+  Attributes:
+    name_of: what the weights are called (see ``weigh``).
+    features: size A of the attention space.
+    edit: see ``weigh``.
+  """
+
+  name_of: str
+  features: int
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+  edit: Edit | None = None
+
+  def setup(self):
+    dense = lambda: nn.Dense(  # noqa: E731
+      self.features, use_bias=False, dtype=self.dtype, param_dtype=self.param_dtype
+    )
+    self.key = dense()
+    self.query = dense()
+    self.score = self.param(
+      'score', nn.initializers.normal(self.features**-0.5), (self.features,), self.param_dtype
+    )
+
+  def keys(self, values: Array) -> Array:
+    """(B, N, D) -> (B, N, A); independent of the query, so taken once per video."""
+    return self.key(values)
+
+  def __call__(self, query: Array, keys: Array, values: Array, mask: Array) -> tuple[Array, Array]:
+    """Attends from each row to its video's memory.
+
+    Args:
+      query: (B, S, H).
+      keys: (B, N, A) from ``keys``.
+      values: (B, N, D).
+      mask: (B, N).
+
+    Returns:
+      context (B, S, D) and weights (B, S, N).
+    """
+    energy = jnp.tanh(keys[:, None] + self.query(query)[:, :, None])  # (B, S, N, A)
+    scores = energy @ self.score.astype(energy.dtype)  # (B, S, N)
+    weights = weigh(self.name_of, scores, mask[:, None], self.edit)
+    # Padding may hold anything, NaN included, and 0 * NaN is NaN: mask the values too.
+    kept = jnp.where(mask[..., None], values, jnp.zeros_like(values))
+    context = jnp.einsum('bsn,bnd->bsd', weights.astype(kept.dtype), kept)
+    return context, weights

@@ -1,0 +1,125 @@
+"""The one interface: a captioner is a step function, everything else a way to unroll it.
+
+A model is a Flax linen module with the six methods below. ``bind`` ties a module to its parameters
+and gives a ``Captioner``, six plain functions, which is all that decoding, objectives and
+evaluation know of any model.
+
+    encode(inputs, noise, train)                  -> memory    once per video, leaves (B, …)
+    start(memory, S, L)                           -> carry     every leaf (B, S, …)
+    embed(words, noise)                           -> x         (…,) words to (…, E)
+    step(carry, x, memory, noise_t, train)        -> carry, hidden (B, S, H), Extras
+    logits(hidden)                                -> (…, V)
+    noise(key, inputs, S, L)                      -> Noise
+
+S is the row axis over one video's memory: captions, beams or samples. The memory is shared by the
+rows of a video and never repeated. Everything random (dropout, Gumbel noise, hard draws) is made
+by ``noise`` before the unrolling, so that a step is a pure function that can be replayed.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import struct
+
+Array = jax.Array
+
+
+@struct.dataclass
+class Inputs:
+  """What a model sees of a batch of videos.
+
+  Attributes:
+    features: per stream, (B, T, D) sequence, (B, D) vector, (B, T, N, D) grid or regions.
+    masks: per stream, the same without D, True where valid. Padding may hold anything.
+    category: (B,) int32, -1 where unknown, or None.
+    key_frame: (B,) int32 frame indices for models that take them from outside, or None.
+  """
+
+  features: Mapping[str, Array]
+  masks: Mapping[str, Array]
+  category: Array | None = None
+  key_frame: Array | None = None
+
+  @property
+  def batch_size(self) -> int:
+    return next(iter(self.masks.values())).shape[0]
+
+
+@struct.dataclass
+class Noise:
+  """Random numbers made before unrolling: ``encoder`` leads with B, ``steps`` with L."""
+
+  encoder: Any = None
+  steps: Any = None
+
+
+@struct.dataclass
+class Extras:
+  """What a step gives beside its hidden state.
+
+  Attributes:
+    attention: name -> weights (B, S, N), for pictures, tests and evaluators.
+    aux: (B, S), the step's own loss terms, summed under the word mask by the objective.
+  """
+
+  attention: Mapping[str, Array]
+  aux: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+  """What a model asks of a data set, declared by its config.
+
+  Attributes:
+    streams: stream name -> the kinds it may have.
+    time_multiple: frames are padded to a multiple of this.
+    fewest_frames: a video needs at least as many.
+  """
+
+  streams: Mapping[str, tuple[str, ...]]
+  time_multiple: int = 1
+  fewest_frames: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Captioner:
+  """A model bound to its parameters: the interface of this module's docstring as functions."""
+
+  encode: Callable[..., Any]
+  start: Callable[..., Any]
+  embed: Callable[..., Array]
+  step: Callable[..., tuple[Any, Array, Extras]]
+  logits: Callable[[Array], Array]
+  noise: Callable[..., Noise]
+
+
+def bind(module: nn.Module, params: Mapping) -> Captioner:
+  """Ties a linen module to its parameters.
+
+  Flax runs inside the returned functions only, so they may be called under any JAX
+  transformation (scan, while_loop, vmap, grad with respect to ``params``).
+  """
+  variables = {'params': params}
+
+  def method(name: str) -> Callable:
+    return lambda *args, **kwargs: module.apply(variables, *args, **kwargs, method=name)
+
+  names = [field.name for field in dataclasses.fields(Captioner)]
+  return Captioner(**{name: method(name) for name in names})
+
+
+def init_params(module: nn.Module, key: Array, inputs: Inputs) -> Mapping:
+  """Initial parameters, by running each method once on (abstract or real) inputs."""
+
+  def touch(module):
+    words = jnp.zeros((inputs.batch_size, 1), jnp.int32)  # (B, S=1)
+    memory = module.encode(inputs, None, train=False)
+    carry = module.start(memory, 1, 1)
+    _, hidden, _ = module.step(carry, module.embed(words, None), memory, None, train=False)
+    return module.logits(hidden)
+
+  return nn.init(touch, module)(key)['params']

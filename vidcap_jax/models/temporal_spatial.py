@@ -1,0 +1,207 @@
+"""Temporal and spatial attention captioner (VATEX challenge 2019, equations 1-5).
+
+An attention LSTM reads [mean video; word; language state]; additive attention over the memory
+(segments for the temporal variant, objects of all frames for the spatial one, nothing for vanilla)
+turns its state into a context; a language LSTM reads [context; attention state].
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import struct
+
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models import recurrent
+from vidcap_jax.models.attention import AdditiveAttention, Edit, masked_mean, wide
+from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
+
+Array = jax.Array
+VARIANTS = ('vanilla', 'temporal', 'spatial')
+
+
+@dataclasses.dataclass(frozen=True)
+class TemporalSpatialConfig:
+  """Sizes and streams.
+
+  Attributes:
+    vocab_size: V.
+    variant: one of ``VARIANTS``.
+    global_streams: averaged over time and joined for the mean video feature; sequences or vectors.
+    temporal_streams: aligned sequences, joined per segment (temporal variant).
+    spatial_stream: regions or grid whose entries over all frames form one set (spatial variant).
+    hidden: LSTM size H.
+    embed: word embedding size E.
+    project: size P of the embedded video features (mean and memory).
+    attention: attention space A.
+    dropout: rate on words, embedded video features and the language LSTM's output.
+    dtype: of the computation; parameters are ``param_dtype``.
+  """
+
+  vocab_size: int
+  variant: str = 'temporal'
+  global_streams: tuple[str, ...] = ('image', 'motion', 'audio')
+  temporal_streams: tuple[str, ...] = ('image', 'motion')
+  spatial_stream: str = 'objects'
+  hidden: int = 512
+  embed: int = 512
+  project: int = 512
+  attention: int = 512
+  dropout: float = 0.5
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+  edit: Edit | None = None
+
+  def __post_init__(self):
+    if self.variant not in VARIANTS:
+      raise ConfigError(f'model.variant {self.variant!r} is unknown; known: {", ".join(VARIANTS)}')
+
+  @property
+  def needs(self) -> Needs:
+    """The streams this variant reads."""
+    streams = dict.fromkeys(self.global_streams, ('sequence', 'vector'))
+    if self.variant == 'temporal':
+      streams |= dict.fromkeys(self.temporal_streams, ('sequence',))
+    if self.variant == 'spatial':
+      streams[self.spatial_stream] = ('regions', 'grid')
+    return Needs(streams)
+
+
+@struct.dataclass
+class Memory:
+  """Per video: mean feature, its part of the gates, and what is attended to."""
+
+  mean: Array  # (B, P)
+  gates: Array  # (B, 4H)
+  values: Array | None  # (B, N, P)
+  keys: Array | None  # (B, N, A)
+  mask: Array | None  # (B, N)
+
+
+@struct.dataclass
+class Carry:
+  """Per row: the two LSTMs' states (B, S, H) and the position in the caption (B, S)."""
+
+  h1: Array
+  c1: Array
+  h2: Array
+  c2: Array
+  position: Array
+
+
+def drop(x: Array, keep: Array | None, rate: float) -> Array:
+  """Inverted dropout by a given mask: ``keep`` True with probability 1 - rate, or None."""
+  return x if keep is None else jnp.where(keep, x / (1 - rate), jnp.zeros_like(x))
+
+
+class TemporalSpatial(nn.Module):
+  """The captioner; see ``vidcap_jax.models.captioner`` for what its methods promise."""
+
+  config: TemporalSpatialConfig
+
+  def setup(self):
+    c = self.config
+    dtypes = dict(dtype=c.dtype, param_dtype=c.param_dtype)
+    uniform = nn.initializers.variance_scaling(1 / 3, 'fan_in', 'uniform')
+    gates = lambda bias: nn.Dense(  # noqa: E731
+      4 * c.hidden, use_bias=bias, kernel_init=uniform, **dtypes
+    )
+    self.global_embed = nn.Dense(c.project, **dtypes)
+    if c.variant != 'vanilla':
+      self.memory_embed = nn.Dense(c.project, **dtypes)
+      self.attend = AdditiveAttention(c.variant, c.attention, edit=c.edit, **dtypes)
+    self.words = nn.Embed(
+      c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
+    )
+    # lstm1 reads [mean; word; h2] and h1; lstm2 reads [context; h1] and h2.
+    self.lstm1_mean = gates(False)
+    self.lstm1_word = gates(False)
+    self.lstm1_state = gates(True)  # [h2; h1]
+    self.lstm2_state = gates(True)  # [context; h1; h2], without context for vanilla
+    self.output = nn.Dense(c.vocab_size, **dtypes)
+
+  def _memory_inputs(self, inputs: Inputs) -> tuple[Array, Array]:
+    """What the variant attends to: (B, N, D) and its mask (B, N)."""
+    c = self.config
+    if c.variant == 'spatial':
+      x = inputs.features[c.spatial_stream]  # (B, T, N, D)
+      return x.reshape(x.shape[0], -1, x.shape[-1]), inputs.masks[c.spatial_stream].reshape(
+        x.shape[0], -1
+      )
+    parts = [inputs.features[name] for name in c.temporal_streams]
+    masks = [inputs.masks[name] for name in c.temporal_streams]
+    parts = [jnp.where(m[..., None], x, jnp.zeros_like(x)) for x, m in zip(parts, masks)]
+    # A segment exists where any of its streams does; the others are zero vectors there.
+    return jnp.concatenate(parts, axis=-1), jnp.stack(masks).any(axis=0)
+
+  def _mean_inputs(self, inputs: Inputs) -> Array:
+    """(B, sum of D): each global stream averaged over its valid frames, zeros if it is missing."""
+    parts = []
+    for name in self.config.global_streams:
+      x, mask = inputs.features[name], inputs.masks[name]
+      if x.ndim == 2:  # a vector is a sequence of one frame
+        x, mask = x[:, None], mask[:, None]
+      parts.append(masked_mean(x, mask))
+    return jnp.concatenate(parts, axis=-1)
+
+  def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
+    """Section 2.1: the global mean feature and the variant's memory, keys projected once."""
+    c = self.config
+    keep = noise or {}
+    mean = drop(self.global_embed(self._mean_inputs(inputs)), keep.get('mean'), c.dropout)
+    gates = self.lstm1_mean(mean)
+    if c.variant == 'vanilla':
+      return Memory(mean, gates, None, None, None)
+    values, mask = self._memory_inputs(inputs)
+    values = drop(self.memory_embed(values), keep.get('values'), c.dropout)
+    return Memory(mean, gates, values, self.attend.keys(values), mask)
+
+  def start(self, memory: Memory, S: int, L: int) -> Carry:
+    """Zero states; S rows for each video."""
+    B, c = memory.mean.shape[0], self.config
+    cell_dtype = wide(c.dtype)
+    zeros = lambda dtype: jnp.zeros((B, S, c.hidden), dtype)  # noqa: E731
+    position = jnp.zeros((B, S), jnp.int32)
+    return Carry(zeros(c.dtype), zeros(cell_dtype), zeros(c.dtype), zeros(cell_dtype), position)
+
+  def embed(self, words: Array, noise=None) -> Array:
+    """Words (…,) to their part of the attention LSTM's gates (…, 4H)."""
+    keep = (noise or {}).get('word')
+    return self.lstm1_word(drop(self.words(words), keep, self.config.dropout))
+
+  def step(self, carry: Carry, x: Array, memory: Memory, noise=None, *, train: bool = False):
+    """Equations 1-4; the hidden state is the language LSTM's output (B, S, H)."""
+    c = self.config
+    gates = x + memory.gates[:, None] + self.lstm1_state(jnp.concatenate([carry.h2, carry.h1], -1))
+    h1, c1 = recurrent.lstm(gates, carry.c1)
+    h1 = h1.astype(c.dtype)
+    attention, parts = {}, [h1, carry.h2]
+    if c.variant != 'vanilla':
+      context, weights = self.attend(h1, memory.keys, memory.values, memory.mask)
+      attention, parts = {c.variant: weights}, [context, *parts]
+    h2, c2 = recurrent.lstm(self.lstm2_state(jnp.concatenate(parts, -1)), carry.c2)
+    h2 = h2.astype(c.dtype)
+    hidden = drop(h2, (noise or {}).get('hidden'), c.dropout)
+    aux = jnp.zeros(carry.position.shape, c1.dtype)
+    return Carry(h1, c1, h2, c2, carry.position + 1), hidden, Extras(attention, aux)
+
+  def logits(self, hidden: Array) -> Array:
+    """Equation 5 before its softmax: (…, H) to (…, V)."""
+    return self.output(hidden)
+
+  def noise(self, key: Array, inputs: Inputs, S: int, L: int) -> Noise:
+    """Dropout masks, True where kept."""
+    c, B = self.config, inputs.batch_size
+    if c.dropout == 0:
+      return Noise()
+    names = ('mean', 'values', 'word', 'hidden')
+    shapes = {'mean': (B, c.project), 'word': (L, B, S, c.embed), 'hidden': (L, B, S, c.hidden)}
+    if c.variant != 'vanilla':
+      stream = c.spatial_stream if c.variant == 'spatial' else c.temporal_streams[0]
+      slots = inputs.masks[stream].size // B
+      shapes['values'] = (B, slots, c.project)
+    keys = dict(zip(names, jax.random.split(key, len(names))))
+    keep = {n: jax.random.bernoulli(keys[n], 1 - c.dropout, shape) for n, shape in shapes.items()}
+    steps = {n: keep.pop(n) for n in ('word', 'hidden')}
+    return Noise(encoder=keep, steps=steps)

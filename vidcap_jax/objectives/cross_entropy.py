@@ -1,0 +1,104 @@
+"""Word-level cross entropy."""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+
+from vidcap_jax.data.vocabulary import PAD
+from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention import at_least_float32
+from vidcap_jax.models.captioner import Captioner, Inputs
+
+Array = jax.Array
+
+
+def token_log_probs(logits: Array, targets: Array) -> Array:
+  """Log-probability of each target word: logits (…, V) and targets (…,) to (…,)."""
+  logits = at_least_float32(logits)
+  picked = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+  return picked - jax.nn.logsumexp(logits, axis=-1)
+
+
+def cross_entropy(logits: Array, targets: Array, *, smoothing: float = 0.0) -> tuple[Array, Array]:
+  """Cross entropy summed over words, and the number of words, PAD left out of both.
+
+  Dividing the global sum by the global count makes the loss independent of how captions are spread
+  over devices and batches.
+
+  Args:
+    logits: (…, V).
+    targets: (…,) int32.
+    smoothing: share of the target distribution spread evenly over the vocabulary.
+
+  Returns:
+    (sum, count), scalars in at least float32.
+  """
+  logits = at_least_float32(logits)
+  mask = targets != PAD
+  loss = -token_log_probs(logits, targets)
+  if smoothing:
+    uniform = jax.nn.logsumexp(logits, axis=-1) - logits.mean(axis=-1)
+    loss = (1 - smoothing) * loss + smoothing * uniform
+  total = jnp.where(mask, loss, jnp.zeros_like(loss)).sum()
+  return total, mask.sum(dtype=loss.dtype)
+
+
+def caption_loss(
+  captioner: Captioner,
+  inputs: Inputs,
+  targets: Array,
+  key: Array,
+  *,
+  smoothing: float = 0.0,
+  own_words: Array | None = None,
+) -> tuple[Array, Array]:
+  """The training loss of captions (B, S, L), with dropout, summed over words, and the word count.
+
+  Args:
+    captioner: the model with the parameters to differentiate.
+    key: of this step; all randomness comes from it.
+    smoothing: see ``cross_entropy``.
+    own_words: scheduled sampling's ratio, a scalar; None reads the given captions only.
+
+  Returns:
+    (sum, count); the model's own losses (``Extras.aux``) are added under the word mask.
+  """
+  _, S, L = targets.shape
+  noise_key, sampling_key = jax.random.split(key)
+  noise = captioner.noise(noise_key, inputs, S, L)
+  memory = captioner.encode(inputs, noise.encoder, train=True)
+  if own_words is None:
+    unrolled = teacher_forcing(captioner, memory, targets, noise.steps, train=True)
+  else:
+    unrolled = scheduled_sampling(
+      captioner, memory, targets, noise.steps, ratio=own_words, key=sampling_key
+    )
+  # The vocabulary product over all words at once, after the scan.
+  logits = captioner.logits(unrolled.hidden)  # (L, B, S, V)
+  words = jnp.moveaxis(targets, -1, 0)  # (L, B, S)
+  total, count = cross_entropy(logits, words, smoothing=smoothing)
+  aux = jnp.where(words != PAD, unrolled.aux, jnp.zeros_like(unrolled.aux)).sum()
+  return total + aux.astype(total.dtype), count
+
+
+def own_word_ratio(settings: Mapping, epoch: Array) -> Array | None:
+  """Scheduled sampling's ratio at an epoch (a float scalar, from 0); None if it is off.
+
+  ``linear``: 0 until ``start_epoch``, then ``increase`` more every ``every_epochs`` epochs, at most
+  ``most``. ``inverse_sigmoid`` (STaTS): 1 - eta / (eta + exp(p / eta)) with p the whole epoch.
+
+  Raises:
+    ConfigError: an unknown schedule name.
+  """
+  name = settings['name']
+  if name == 'off':
+    return None
+  if name == 'linear':
+    times = jnp.floor((epoch - settings['start_epoch']) / settings['every_epochs']) + 1
+    return jnp.clip(settings['increase'] * times, 0.0, settings['most'])
+  if name == 'inverse_sigmoid':
+    eta = settings['eta']
+    return 1 - eta / (eta + jnp.exp(jnp.floor(epoch) / eta))
+  raise ConfigError(f'unknown scheduled_sampling {name!r}; known: off, linear, inverse_sigmoid')

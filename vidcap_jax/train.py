@@ -1,0 +1,377 @@
+"""One training stage, from data to best checkpoint."""
+
+import collections
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import struct
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import checkpoint, distributed, evaluate, models, transfer
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.order import TrainOrder
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.vocabulary import PAD, Vocabulary
+from vidcap_jax.features import select_streams, to_inputs
+from vidcap_jax.journal import Journal
+from vidcap_jax.loop import Clock, Sigterm
+from vidcap_jax.models.captioner import bind, init_params
+from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio
+from vidcap_jax.optimizer import make_optimizer, make_schedule
+
+TOP_CAPTIONS = 100
+
+
+class Preempted(Exception):
+  """SIGTERM came; a checkpoint has been saved."""
+
+
+class Diverged(RuntimeError):
+  """Too many steps had a loss or gradient that was not finite."""
+
+
+@struct.dataclass
+class TrainState:
+  """What training changes from step to step.
+
+  Attributes:
+    step: int32, steps done.
+    params: model parameters.
+    opt_state: of the optimiser.
+    skipped: int32, steps so far whose update was not finite and was left out.
+    smooth_loss: float32, exponential mean of the loss for people to read.
+  """
+
+  step: jax.Array
+  params: Any
+  opt_state: Any
+  skipped: jax.Array
+  smooth_loss: jax.Array
+
+
+def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> dict:
+  """Trains a stage, or goes on where it was stopped.
+
+  Args:
+    config: the stage's own, see ``experiment.stage_config``.
+    stage: its name.
+    workdir: checkpoints go to WORKDIR/checkpoints/STAGE, logs to metrics.jsonl and tensorboard/.
+    mesh: of all devices.
+
+  Returns:
+    The stage's progress: steps, best score and step.
+
+  Raises:
+    DataError, ValueError: data, config and devices don't fit together; before any computation.
+    Preempted: after SIGTERM.
+    Diverged: after more than ``train.max_skipped`` steps that were not finite.
+  """
+  say = functools.partial(print, f'[{stage}]', flush=True) if distributed.is_main() else _silent
+
+  # ---------------------------------------------------------------- data
+  manifest = read_manifest(config.data.dir)
+  if manifest.vocabulary is None:
+    raise DataError(f'{config.data.dir} has no vocabulary; build it with a training split')
+  for split in (config.data.train_split, config.data.val_split):
+    if split not in manifest.splits:
+      raise DataError(
+        f'{config.data.dir} has no split {split!r}; it has: {", ".join(manifest.splits)}. '
+        'Set config.data.train_split and config.data.val_split'
+      )
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+  module = models.build(config.model, len(vocabulary), config.train.dtype)
+  streams = select_streams(module.config.needs, manifest.streams, f'the data set {config.data.dir}')
+  sizes = evaluate.stream_sizes(streams, config)
+  length = (config.data.max_words or vocabulary.max_words) + 1
+  distributed.check_batch(config.train.batch_size, mesh)
+  source = open_split(config.data.dir, config.data.train_split)
+  texts = list(pipeline.read_texts(source, config.data.threads))
+  ids = [video.video_id for video in texts]
+  order = TrainOrder(
+    [len(video.captions) for video in texts],
+    config.train.batch_size,
+    config.data.captions_per_video,
+    config.seed,
+    _lengths(texts, vocabulary, length) if config.data.length_buckets else None,
+  )
+  top_captions = most_frequent([c for video in texts for c in video.captions])
+  total_steps = max(1, round(config.train.epochs * order.steps_per_epoch))
+  validate = _validator(config, module, streams, vocabulary, length, mesh)
+  say(
+    f'{order.videos - order.without_captions} videos, {int(order.caption_counts.sum())} captions, '
+    f'vocabulary {len(vocabulary)}; {order.steps_per_epoch} steps an epoch, {total_steps} in all'
+    + (f'; {order.without_captions} videos have no caption' if order.without_captions else '')
+  )
+
+  # ---------------------------------------------------------------- model and optimiser
+  schedule = make_schedule(config.optimizer, order.steps_per_epoch, total_steps)
+  optimizer = make_optimizer(config.optimizer, schedule)
+  example = evaluate.example_inputs(streams, config)
+
+  def initialise(key):
+    params = init_params(module, key, example)
+    zero = jnp.zeros((), jnp.int32)
+    return TrainState(zero, params, optimizer.init(params), zero, jnp.zeros(()))
+
+  # ---------------------------------------------------------------- the step
+  @functools.partial(jax.jit, donate_argnums=0)
+  def train_step(state, batch):
+    key = jax.random.fold_in(jax.random.key(config.seed), state.step)
+    inputs = to_inputs(batch, streams, config.data.standardise)
+    epoch = state.step / order.steps_per_epoch
+    own_words = own_word_ratio(config.train.scheduled_sampling, epoch)
+
+    def loss(params):
+      total, count = caption_loss(
+        bind(module, params),
+        inputs,
+        batch['captions'],
+        key,
+        smoothing=config.train.label_smoothing,
+        own_words=own_words,
+      )
+      return total / jnp.maximum(count, jnp.ones_like(count))
+
+    value, grads = jax.value_and_grad(loss)(state.params)
+    norm = optax.global_norm(grads)
+    finite = jnp.isfinite(value) & jnp.isfinite(norm)
+    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    new = (optax.apply_updates(state.params, updates), opt_state)
+    params, opt_state = jax.tree.map(
+      lambda a, b: jnp.where(finite, a, b), new, (state.params, state.opt_state)
+    )
+    seen = jnp.where(finite, value, state.smooth_loss)
+    share = jnp.maximum(0.02, 1 / (state.step + 1))
+    smooth = state.smooth_loss + share * (seen - state.smooth_loss)
+    state = TrainState(state.step + 1, params, opt_state, state.skipped + ~finite, smooth)
+    report = {'loss': value, 'smooth_loss': smooth, 'grad_norm': norm}
+    return state, report | {'finite': finite, 'skipped': state.skipped}
+
+  # ---------------------------------------------------------------- restore, or start
+  folder = workdir / 'checkpoints' / stage
+  shapes = checkpoint.abstract(
+    jax.eval_shape(initialise, jax.random.key(0)), distributed.replicated(mesh)
+  )
+  restored = checkpoint.restore_latest(folder, shapes.params, shapes.replace(params=None))
+  if restored:
+    start, params, rest, meta = restored
+    state, progress = rest.replace(params=params), meta['progress']
+    say(f'restored step {start} from {folder / str(start)}')
+  else:
+    start = 0
+    initialise = jax.jit(initialise, out_shardings=distributed.replicated(mesh))
+    state = initialise(jax.random.key(config.seed))
+    progress = {'best_score': None, 'best_step': None, 'since_best': 0, 'stopped': False}
+    if config.train.init_from:
+      path = evaluate.find_checkpoint(_source_of(config.train.init_from, workdir))
+      state = state.replace(
+        params=_start_from(path, state.params, config, vocabulary, streams, say)
+      )
+
+  manager = checkpoint.open_manager(folder, config.checkpoint.keep)
+  journal = (
+    Journal(workdir, stage, step=start, tensorboard=config.log.tensorboard)
+    if distributed.is_main()
+    else None
+  )
+  meta = {
+    'format': 1,
+    'stage': stage,
+    'config': config.to_dict(),
+    'vocabulary': vocabulary.to_dict(),
+    'streams': [dataclasses.asdict(stream) for stream in streams],
+    'data': {'name': manifest.name, 'hash': manifest.hash},
+    'top_captions': top_captions,
+    'versions': evaluate.versions(),
+  }
+
+  def save(step, state, score=None):
+    whole = meta | {'progress': progress | {'step': step}}
+    checkpoint.save(manager, step, state.params, state.replace(params=None), whole, score)
+
+  # ---------------------------------------------------------------- the loop
+  eval_steps = max(1, round(config.eval.every_epochs * order.steps_per_epoch))
+  batches = pipeline.train_batches(
+    source,
+    vocabulary,
+    streams,
+    order,
+    sizes=sizes,
+    length=length,
+    start_step=start,
+    stop_step=start if progress['stopped'] else total_steps,
+    host=jax.process_index(),
+    hosts=jax.process_count(),
+    threads=config.data.threads,
+  )
+  buckets = [b for b in config.data.length_buckets if b < length]
+  buckets += [length] if buckets else []
+  pending: collections.deque = collections.deque()
+  clock = Clock(start, total_steps)
+  with Sigterm() as sigterm:
+    try:
+      for step, batch in clock.watch(batches):
+        clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * jax.process_count()
+        if buckets:
+          fitting = min(b for b in buckets if b >= order.longest(step))
+          batch['captions'] = batch['captions'][..., :fitting]
+        state, report = train_step(state, distributed.to_devices(batch, mesh))
+        pending.append((step, report, batch['video_index']))
+        done = step + 1
+        at_end, at_eval = done == total_steps, done % eval_steps == 0 or done == total_steps
+        logs = done % config.log.every_steps == 0 or at_end
+        # One step behind, so that reading a result does not keep the device waiting.
+        while len(pending) > (0 if logs or at_eval else 1):
+          _check_finite(*pending.popleft(), ids, config.train.max_skipped, say)
+        if logs:
+          values = jax.device_get(report)
+          record = {k: float(values[k]) for k in ('loss', 'smooth_loss', 'grad_norm')}
+          record |= {'learning_rate': float(schedule(step)), 'skipped': int(values['skipped'])}
+          record |= {'epoch': done / order.steps_per_epoch, **clock.read(done)}
+          if journal:
+            journal.write(done, 'train', record)
+          say(clock.line(done, record))
+        if at_eval:
+          with clock.paused():
+            scores = validate(state.params)
+            score = distributed.from_main(scores.get(config.eval.metric, float('nan')))
+            _update_progress(progress, done, score, config.eval.patience)
+            if journal:
+              journal.write(done, config.data.val_split, scores)
+            say(_validation_line(done, scores, progress, config.eval.metric))
+            save(done, state, score)
+        elif config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0:
+          save(done, state)
+        if distributed.any_process(sigterm.received):
+          if not at_eval:
+            save(done, state)
+          raise Preempted(f'SIGTERM: saved step {done} of stage {stage!r} in {folder}')
+        if progress['stopped']:
+          say(f'no better {config.eval.metric} in {config.eval.patience} validations: stopped')
+          break
+    finally:
+      batches.close()
+      manager.wait_until_finished()
+      manager.close()
+      if journal:
+        journal.close()
+  return progress | {'steps': total_steps}
+
+
+def _lengths(texts, vocabulary: Vocabulary, length: int) -> np.ndarray:
+  """Tokens of every caption of a split, EOS included, video after video."""
+  captions = (caption for video in texts for caption in video.captions)
+  return np.array([(vocabulary.encode(c, length) != PAD).sum() for c in captions])
+
+
+def most_frequent(captions: list[str]) -> list[str]:
+  """The 100 most frequent captions, ties in order of first appearance."""
+  return [caption for caption, _ in collections.Counter(captions).most_common(TOP_CAPTIONS)]
+
+
+def _validator(
+  config: ConfigDict, module, streams, vocabulary: Vocabulary, length: int, mesh: Mesh
+) -> Callable[[Any], dict[str, float]]:
+  """params -> scores on the validation split; {} on processes that do not score.
+
+  References are tokenised here, once, and Java is looked for before training begins.
+  """
+  from vidcap_jax.evaluation import metrics
+  from vidcap_jax.evaluation.java import require_java
+
+  source = open_split(config.data.dir, config.data.val_split)
+  texts = list(pipeline.read_texts(source, config.data.threads))
+  ids = [video.video_id for video in texts]
+  references = None
+  if distributed.is_main():
+    require_java()
+    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+  decode = evaluate.make_decoder(module, streams, config, length)
+
+  def validate(params):
+    batches = evaluate.eval_batches(source, vocabulary, streams, config, mesh)
+    captions = evaluate.caption_videos(decode, params, batches, ids, vocabulary, mesh)
+    if references is None:
+      return {}
+    hypotheses = {c['video_id']: c['caption'] for c in captions}
+    scores, _ = metrics.score(hypotheses, references, metrics=config.eval.metrics)
+    log_prob = sum(c['log_prob'] for c in captions) / len(captions)
+    distinct = len(set(hypotheses.values()))
+    return {**scores, 'log_prob': log_prob, 'distinct_captions': distinct}
+
+  return validate
+
+
+def _check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, say) -> None:
+  """Reports a skipped update with its step and videos; ends the run when there are too many."""
+  if report['finite']:
+    return
+  videos = ', '.join(ids[i] for i in rows if i >= 0)
+  say(
+    f'step {step + 1}: loss {float(report["loss"])}, gradient norm {float(report["grad_norm"])}: '
+    f'update skipped; videos: {videos}'
+  )
+  if (skipped := int(report['skipped'])) > most:
+    raise Diverged(
+      f'{skipped} updates were not finite, more than train.max_skipped={most}; last at step '
+      f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or look at these features '
+      'with python -m data_prep.inspect'
+    )
+
+
+def _update_progress(progress: dict, step: int, score: float, patience: int) -> None:
+  """Early stopping: counts validations since the best score."""
+  if score == score and (progress['best_score'] is None or score > progress['best_score']):
+    progress.update(best_score=score, best_step=step, since_best=0)
+  else:
+    progress['since_best'] += 1
+  progress['stopped'] = bool(patience) and progress['since_best'] >= patience
+
+
+def _validation_line(step: int, scores: Mapping, progress: Mapping, metric: str) -> str:
+  shown = '  '.join(f'{k} {v:.4f}' for k, v in scores.items() if k != 'distinct_captions')
+  best = progress['best_score']
+  best = 'none yet' if best is None else f'{best:.4f} at step {progress["best_step"]}'
+  return (
+    f'step {step} validation: {shown}  '
+    f'{scores.get("distinct_captions", 0)} distinct captions; best {metric} {best}'
+  )
+
+
+def _source_of(init_from: str, workdir: pathlib.Path) -> str:
+  """The folder that ``train.init_from`` means."""
+  if init_from.startswith('stage:'):
+    return str(workdir / 'checkpoints' / init_from.removeprefix('stage:'))
+  return init_from
+
+
+def _start_from(path: pathlib.Path, params, config: ConfigDict, vocabulary, streams, say):
+  """Our initial parameters with those of another run's checkpoint put in."""
+  theirs = Vocabulary.from_dict(checkpoint.read_meta(path)['vocabulary'])
+  size = lambda V: evaluate.abstract_params(  # noqa: E731
+    models.build(config.model, V, config.train.dtype), streams, config
+  )
+  moved, differences = transfer.transfer(
+    checkpoint.read_params_as_saved(path),
+    jax.device_get(params),
+    transfer.vocabulary_axes(size),
+    theirs,
+    vocabulary,
+  )
+  say(f'parameters from {path}' + (':' if differences else ', all of them'))
+  for line in differences:
+    say(f'  {line}')
+  return jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), moved, params)
+
+
+def _silent(*_) -> None:
+  """What the other processes say."""
