@@ -2,6 +2,8 @@
 
 from ml_collections import ConfigDict
 
+from vidcap_jax.errors import ConfigError
+
 
 def base() -> ConfigDict:
   """The defaults; a config changes them and locks the result."""
@@ -15,10 +17,11 @@ def base() -> ConfigDict:
 
   c.data = ConfigDict()
   c.data.dir = ''  # folder written by data_prep.build
-  c.data.recipe = ''  # 'shapes': render, extract and build a data set under WORKDIR/data instead
-  c.data.recipe_videos = 320  # how many clips the recipe renders
-  # Stream name to extractor, for the recipe.
-  c.data.recipe_streams = ConfigDict({'image': 'efficientnet_lite0'})
+  c.data.recipe = ConfigDict()  # without a dir: render clips, extract features, build a data set
+  c.data.recipe.videos = 0  # how many clips; 0: no recipe, data.dir is needed
+  # Stream name to extractor (data_prep/extractors.py).
+  c.data.recipe.streams = ConfigDict({'image': 'efficientnet_lite0'})
+  c.data.recipe.show = 3  # test clips captioned from their video files at the end
   c.data.train_split = 'train'
   c.data.val_split = 'val'
   c.data.captions_per_video = 5  # S, captions of a video in one step: they share its encoding
@@ -121,19 +124,26 @@ def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
   return c
 
 
+def variant_or_error(variant: str, known: tuple[str, ...]) -> str:
+  """The argument after a config file's colon, if it is one of those known ('' always is)."""
+  if variant and variant not in known:
+    raise ConfigError(f'unknown variant {variant!r}; known: {", ".join(known)}')
+  return variant
+
+
 def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   """Makes a config small: rendered clips, random-weight streams, about two minutes a stage.
 
   Args:
     streams: stream name -> extractor (data_prep/extractors.py) of the kinds the model needs.
   """
-  c.data.recipe = 'shapes'
-  c.data.recipe_videos = 60
-  c.data.recipe_streams = ConfigDict(streams)
-  c.data.captions_per_video = 2
+  c.data.dir = ''
+  c.data.recipe.videos = 60
+  c.data.recipe.streams = ConfigDict(streams)
   c.train.batch_size = 16
-  c.train.epochs = 3.0
+  c.train.epochs = 15.0
+  c.optimizer.learning_rate = 2e-3
+  c.eval.every_epochs = 5.0
   for size in ('hidden', 'embed', 'project', 'attention'):
-    if size in c.model:
-      c.model[size] = 64
+    c.model[size] = 64
   return c

@@ -22,6 +22,7 @@ import numpy as np
 
 from data_prep import extractors, video
 from data_prep.progress import progress
+from vidcap_jax.errors import UserError
 
 SUFFIXES = (
   *('.3gp', '.avi', '.flv', '.gif', '.m4v', '.mkv', '.mov'),
@@ -33,7 +34,7 @@ DTYPE = 'float16'
 _AHEAD = 2  # videos waiting per worker
 
 
-class ExtractError(ValueError):
+class ExtractError(UserError):
   """Options or folders that can't be worked with; says what to change."""
 
 

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from data_prep import random_features, video
+from vidcap_jax.errors import UserError
 
 # Frames per forward pass: the last batch of a video is filled up with blank frames, so there is one
 # compilation, and a video's features do not depend on what else is extracted.
 BATCH = 8
 
 
-class ExtractorError(LookupError):
+class ExtractorError(UserError):
   """An extractor, version or sampling that this program can't provide; says which there are."""
 
 

@@ -70,7 +70,9 @@ def _render(clips: Sequence[shapes.Clip], folder: pathlib.Path) -> dict[str, pat
 
 
 def _annotate(clips: Sequence[shapes.Clip], directory: pathlib.Path, captions: int) -> None:
-  """Writes facts.json (id -> split and facts) and captions.jsonl."""
+  """Writes facts.json (id -> split and facts) and captions.jsonl, where they are missing."""
+  if (directory / FACTS).is_file() and (directory / ANNOTATIONS).is_file():
+    return
   facts = {clip.video_id: {'split': clip.split, **shapes.facts(clip)} for clip in clips}
   _write_text(directory / FACTS, json.dumps(facts, indent=1) + '\n')
   rows = [
@@ -148,6 +150,13 @@ def prepare(
     )
   )
   return str(data_set)
+
+
+def clips(directory: str | pathlib.Path, split: str) -> list[pathlib.Path]:
+  """The rendered files of a split, in order, of a folder that ``prepare`` filled."""
+  directory = pathlib.Path(directory)
+  facts = json.loads((directory / FACTS).read_text())
+  return [directory / 'videos' / f'{v}.mp4' for v, fact in facts.items() if fact['split'] == split]
 
 
 def read_facts(data_set: str | pathlib.Path) -> dict[str, dict[str, str]]:

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vidcap_jax.errors import UserError
+
 SAMPLINGS = ('uniform', 'every', 'fps')
 _MOST_ERRORS = 10_000  # a file that gives no more than errors is given up
 
 
-class VideoError(ValueError):
+class VideoError(UserError):
   """A file that gives no frame at all; the message names the file and says why."""
 
 

@@ -1,6 +1,11 @@
 """For every test: eight CPU devices, no silent rank promotion, strict dtypes on request."""
 
+import atexit
 import os
+import pathlib
+import shutil
+import sys
+import tempfile
 
 # Both must be set before jax is first imported. A test run shares its machine: one thread per
 # operation is enough for arrays this small, and eight devices would otherwise fight over cores.
@@ -10,12 +15,22 @@ os.environ['XLA_FLAGS'] = ' '.join(
     os.environ.get('XLA_FLAGS', ''),
     '--xla_force_host_platform_device_count=8',
     '--xla_cpu_multi_thread_eigen=false',
+    '--xla_backend_optimization_level=0',  # compiling takes far longer than running what is compiled
   ]
 ).strip()
+# Equal programs are compiled once in a test run, in its subprocesses too.
+os.environ['JAX_COMPILATION_CACHE_DIR'] = tempfile.mkdtemp(prefix='vidcap_jax_tests_')
+os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
+os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
+atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
+# For what tests share, whichever way pytest is started.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import jax
 import pytest
 from absl import flags
+
+from tests import tiny
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()
@@ -28,3 +43,19 @@ def strict_dtypes():
   """Runs the test under strict dtype promotion: a silent bfloat16 to float32 step is an error."""
   with jax.numpy_dtype_promotion('strict'):
     yield
+
+
+@pytest.fixture(scope='session')
+def tiny_data(tmp_path_factory) -> str:
+  """The data set of ``tests/tiny.py``."""
+  return tiny.build(tmp_path_factory.mktemp('tiny') / 'source')
+
+
+@pytest.fixture(scope='session')
+def tiny_run(tiny_data, tmp_path_factory) -> pathlib.Path:
+  """The workdir of a finished run of ``tests/tiny.py``; beside it ``shots``, its earlier states."""
+  folder = tmp_path_factory.mktemp('run')
+  workdir, shots = folder / 'whole', folder / 'shots'
+  moments = {('train', 3), ('saving', 6), ('val', 16), ('trained', 0)}
+  with tiny.without_java(), tiny.photographed(workdir, shots, moments):
+    return tiny.run(tiny.get_config(tiny_data), workdir)

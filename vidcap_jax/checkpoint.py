@@ -6,6 +6,8 @@ vocabulary, the streams and the progress, so that evaluation needs the folder al
 """
 
 import json
+import logging
+import math
 import pathlib
 import sys
 from collections.abc import Mapping
@@ -37,8 +39,14 @@ def open_manager(directory: pathlib.Path, keep: int) -> ocp.CheckpointManager:
   options = ocp.CheckpointManagerOptions(
     preservation_policy=policy, best_fn=read_score, best_mode='max'
   )
+  logging.getLogger('absl').addFilter(_worth_reading)
   # Orbax wants an absolute path, and finds out only inside an asynchronous save.
   return ocp.CheckpointManager(directory.absolute(), options=options)
+
+
+def _worth_reading(record: logging.LogRecord) -> bool:
+  """Not so: Orbax's warning at each checkpoint between validations that it has no score."""
+  return 'tracked_metric' not in str(record.msg)
 
 
 def save(
@@ -55,8 +63,8 @@ def save(
     training=ocp.args.StandardSave(training),
     meta=ocp.args.JsonSave(dict(meta)),
   )
-  finite = score is not None and score == score and abs(score) != float('inf')
-  manager.save(step, args=items, metrics={SCORE: float(score)} if finite else None, force=True)
+  metrics = {SCORE: float(score)} if score is not None and math.isfinite(score) else None
+  manager.save(step, args=items, metrics=metrics, force=True)
 
 
 def steps(directory: pathlib.Path) -> list[int]:

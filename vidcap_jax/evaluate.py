@@ -4,7 +4,7 @@ import dataclasses
 import importlib.metadata
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,8 +14,8 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import checkpoint, distributed, models
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.batch import default_sizes
-from vidcap_jax.data.records import open_split
+from vidcap_jax.data.batch import default_sizes, empty_batch
+from vidcap_jax.data.records import VideoSource, open_split
 from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.beam import beam_search
@@ -115,8 +115,6 @@ def _change(decode: ConfigDict, change: str) -> None:
 
 def example_inputs(streams: Sequence[Stream], config: ConfigDict):
   """Inputs of one all-padding video: shapes for initialising parameters."""
-  from vidcap_jax.data.batch import empty_batch
-
   batch = empty_batch(streams, stream_sizes(streams, config), 1, 1, 2)
   return to_inputs(batch, streams, config.data.standardise)
 
@@ -195,12 +193,16 @@ def caption_videos(
 
 
 def eval_batches(
-  source, vocabulary: Vocabulary, streams: Sequence[Stream], config: ConfigDict, mesh
-):
+  source: VideoSource,
+  vocabulary: Vocabulary,
+  streams: Sequence[Stream],
+  config: ConfigDict,
+  mesh: Mesh,
+  batch_size: int | None = None,
+) -> Iterator[tuple[int, dict]]:
   """Batches over every video of a source, this process's rows of each."""
-  size = config.eval.batch_size
-  parts = mesh.shape['data']
-  size += -size % parts  # rows of the last batch are padded anyway
+  size = batch_size or config.eval.batch_size
+  size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
   return pipeline.eval_batches(
     source,
     vocabulary,
@@ -214,24 +216,37 @@ def eval_batches(
   )
 
 
-def check_streams(restored: Restored, manifest: Manifest, directory: str) -> tuple[Stream, ...]:
-  """The data set's streams that the checkpoint's model needs.
+def captioner_of(
+  restored: Restored, batch_size: int | None = None
+) -> Callable[[VideoSource, Sequence[str]], list[dict]]:
+  """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once."""
+  config, mesh, vocabulary = restored.config, restored.mesh, restored.vocabulary
+  decode = make_decoder(restored.module, restored.streams, config, caption_length(restored))
+
+  def caption(source, ids):
+    batches = eval_batches(source, vocabulary, restored.streams, config, mesh, batch_size)
+    return caption_videos(decode, restored.params, batches, ids, vocabulary, mesh)
+
+  return caption
+
+
+def check_streams(restored: Restored, manifest: Manifest, directory: str) -> None:
+  """Whether a data set's streams are those that the checkpoint's model was trained on.
 
   Raises:
-    DataError: one is missing, or differs in kind, width, extractor or version.
+    DataError: one is missing, or differs in kind, width, extractor, version or sampling.
   """
   found = select_streams(
     restored.module.config.needs, manifest.streams, f'the data set {directory}'
   )
   for ours, theirs in zip(restored.streams, found):
-    for field in ('kind', 'channels', 'extractor', 'version'):
+    for field in ('kind', 'channels', 'extractor', 'version', 'sampling'):
       trained, given = getattr(ours, field), getattr(theirs, field)
       if trained != given and None not in (trained, given):
         raise DataError(
           f'stream {ours.name!r}: the checkpoint was trained on {field} {trained!r}, '
           f'the data set {directory} has {given!r}; build the data set with the same features'
         )
-  return found
 
 
 def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Path) -> dict:
@@ -256,7 +271,7 @@ def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Pat
   manifest = read_manifest(directory)
   if split not in manifest.splits:
     raise DataError(f'{directory} has no split {split!r}; it has: {", ".join(manifest.splits)}')
-  found = check_streams(restored, manifest, directory)
+  check_streams(restored, manifest, directory)
   source = open_split(directory, split)
   texts = list(pipeline.read_texts(source, restored.config.data.threads))
   ids = [video.video_id for video in texts]
@@ -266,18 +281,13 @@ def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Pat
     require_java()
     references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
 
-  config = restored.config
-  decode = make_decoder(restored.module, restored.streams, config, caption_length(restored))
-  batches = eval_batches(source, restored.vocabulary, found, config, restored.mesh)
-  captions = caption_videos(
-    decode, restored.params, batches, ids, restored.vocabulary, restored.mesh
-  )
+  captions = captioner_of(restored)(source, ids)
   hypotheses = {c['video_id']: c['caption'] for c in captions}
-  report: dict = {}
+  report: dict[str, Any] = {}
   if references is not None and distributed.is_main():
-    report, _ = metrics.score(hypotheses, references)
-    best, score = metrics.constant_baseline(references, restored.meta['top_captions'])
-    report |= {'constant_CIDEr': score, 'constant_caption': best}
+    scores, _ = metrics.score(hypotheses, references)
+    best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
+    report |= {**scores, 'constant_CIDEr': value, 'constant_caption': best}
   report |= {
     'distinct_captions': len(set(hypotheses.values())),
     'split': split,
@@ -286,7 +296,7 @@ def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Pat
     'checkpoint': str(restored.path),
     'checkpoint_step': int(restored.path.name),
     'stage': restored.meta['stage'],
-    'decode': config.decode.to_dict(),
+    'decode': restored.config.decode.to_dict(),
     'data': {'dir': directory, 'hash': manifest.hash, 'name': manifest.name},
     'vocabulary_hash': restored.vocabulary.hash,
     'versions': versions(),
@@ -297,7 +307,11 @@ def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Pat
     _write_json(output / 'metrics.json', report)
     if not scored:
       submission.write_vatex(output / 'submission_vatex.json', hypotheses)
-      submission.write_msrvtt(output / 'submission_msrvtt.json', hypotheses)
+      # Challenges ask that networks trained on other data be declared.
+      networks = sorted({s.extractor for s in restored.streams if s.extractor})
+      submission.write_msrvtt(
+        output / 'submission_msrvtt.json', hypotheses, ', '.join(networks) or None
+      )
   return report
 
 

@@ -7,7 +7,7 @@ import statistics
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate
+from vidcap_jax import distributed, evaluate, predict
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.train import train
 
@@ -27,7 +27,7 @@ def run(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
     with one.unlocked():
       one.seed, one.seeds = seed, ()
       one.data.dir = prepare_data(config, workdir)  # one data set for all seeds
-      one.data.recipe = ''
+      one.data.recipe.videos = 0
     reports[seed] = run_one(one, workdir / f'seed_{seed}', mesh)
   if distributed.is_main():
     summarise(reports, workdir)
@@ -53,7 +53,19 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
     last = stage == config.order[-1]
     folder = workdir / 'eval' if last else workdir / 'eval' / stage
     reports = evaluate_stage(config, stage, workdir, folder, mesh)
+  if config.data.recipe.videos and config.data.recipe.show:
+    show_clips(config, workdir, mesh)
   return reports
+
+
+def show_clips(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
+  """Captions a few of the recipe's test clips from their video files, as a user would."""
+  from data_prep import quickstart
+
+  files = quickstart.clips(workdir / 'data', 'test')[: config.data.recipe.show]
+  restored = evaluate.restore(evaluate.find_checkpoint(str(workdir)), mesh)
+  _say(f'captions of {", ".join(str(file) for file in files)}:')
+  predict.predict(restored, ','.join(str(file) for file in files))
 
 
 def evaluate_stage(
@@ -97,25 +109,21 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
 
 
 def prepare_data(config: ConfigDict, workdir: pathlib.Path) -> str:
-  """The data set's folder; made under WORKDIR/data where the config has a recipe."""
+  """The data set's folder; rendered into WORKDIR/data where the config has a recipe."""
   if config.data.dir:
     return config.data.dir
-  if not config.data.recipe:
+  recipe = config.data.recipe
+  if not recipe.videos:
     raise DataError(
       'no data: give --config.data.dir=DIR, a folder written by python -m data_prep.build'
     )
-  from data_prep import quickstart  # only where a recipe is asked for: it needs the extra `video`
+  from data_prep import quickstart  # only where a recipe asks for it: it needs the extra `video`
 
   folder = workdir / 'data'
   if distributed.is_main():
-    quickstart.prepare(
-      folder,
-      recipe=config.data.recipe,
-      streams=dict(config.data.recipe_streams),
-      videos=config.data.recipe_videos,
-    )
+    quickstart.prepare(folder, dict(recipe.streams), recipe.videos)
   distributed.wait_for_all('data')
-  return str(quickstart.data_set(folder))
+  return str(folder / quickstart.DATA_SET)
 
 
 def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
@@ -126,10 +134,11 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
   """
   path = workdir / 'config.json'
   ours = json.loads(json.dumps(config.to_dict()))
-  if not path.is_file():
+  started = any((workdir / 'checkpoints').glob('*/*'))
+  distributed.wait_for_all('config')  # every process has looked before one writes
+  if not (started and path.is_file()):  # before the first checkpoint settings can be mended
     if distributed.is_main():
       _write_json(path, ours)
-    distributed.wait_for_all('config')
     return
   theirs = json.loads(path.read_text())
   flat_ours, flat_theirs = _flat(ours), _flat(theirs)
@@ -137,12 +146,14 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
     k for k in flat_ours.keys() | flat_theirs.keys() if flat_ours.get(k) != flat_theirs.get(k)
   )
   if keys:
+    absent = '(absent)'
     lines = '\n'.join(
-      f'  config.{k}: {flat_theirs.get(k, "(absent)")!r} there, {flat_ours.get(k, "(absent)")!r} now'
+      f'  config.{k}: {flat_theirs.get(k, absent)!r} there, {flat_ours.get(k, absent)!r} now'
       for k in keys
     )
     raise DataError(
-      f'{workdir} was made with another config; use another --workdir or the same settings:\n{lines}'
+      f'{workdir} was made with another config; '
+      f'use another --workdir or the same settings:\n{lines}'
     )
 
 
@@ -164,7 +175,7 @@ def summarise(reports: dict[int, dict], workdir: pathlib.Path) -> None:
 
 
 def _flat(tree: dict, prefix: str = '') -> dict:
-  flat = {}
+  flat: dict = {}
   for key, value in tree.items():
     if isinstance(value, dict):
       flat |= _flat(value, f'{prefix}{key}.')

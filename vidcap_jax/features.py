@@ -1,4 +1,4 @@
-"""From a batch of stored features to a model's inputs; which streams a model reads of a data set."""
+"""From a batch of stored features to a model's inputs; which streams a model reads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -42,10 +42,12 @@ def to_inputs(batch: Mapping, streams: Sequence[Stream], standardise: bool) -> I
     if standardise and stream.mean:
       shape = (1,) * (x.ndim - 1) + (-1,)
       mean = np.asarray(stream.mean, np.float32).reshape(shape)
-      # Constant channels carry nothing: they become zeros instead of a division by zero.
-      std = np.maximum(np.asarray(stream.std, np.float32), 1e-6).reshape(shape)
-      mask = batch['masks'][stream.name][..., None]
-      x = jnp.where(mask, (x - mean) / std, jnp.zeros_like(x))
+      std = np.asarray(stream.std, np.float32).reshape(shape)
+      # A channel that is constant in training carries nothing. Divided by its deviation, the least
+      # change or rounding error would swamp all others, so it becomes zeros.
+      varies = std > 1e-6 * (1 + np.abs(mean))
+      kept = batch['masks'][stream.name][..., None] & varies
+      x = jnp.where(kept, (x - mean) / np.where(varies, std, 1), jnp.zeros_like(x))
     features[stream.name] = x
   masks = {stream.name: batch['masks'][stream.name] for stream in streams}
   return Inputs(features, masks, category=batch['category'])

@@ -11,9 +11,10 @@ changed by a flag, e.g. --config.train.epochs=3; configs/common.py explains each
 import pathlib
 import sys
 
-from absl import app, flags
+from absl import app, flags, logging
 from ml_collections import config_flags
 
+from vidcap_jax import command_line
 from vidcap_jax.errors import UserError
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -43,7 +44,7 @@ def _required(flag: flags.FlagHolder):
 
 def _dispatch() -> int:
   """Runs the mode; exit code 0, or 1 if predict failed on some input."""
-  from vidcap_jax import distributed, evaluate, experiment, predict, train  # after flags: heavy
+  from vidcap_jax import distributed, evaluate, experiment, predict, train  # heavy: after --help
 
   if _MODE.value == 'train':
     config, workdir = _required(_CONFIG), pathlib.Path(_required(_WORKDIR))
@@ -64,6 +65,7 @@ def _dispatch() -> int:
 def main(argv: list[str]) -> int:
   """The entry point; errors that the user can mend are printed without a traceback."""
   try:
+    logging.set_verbosity(logging.WARNING)  # Orbax tells of each file it touches
     if argv[1:]:
       raise UserError(f'unknown argument {argv[1]!r}; flags look like --name=value')
     return _dispatch()
@@ -73,4 +75,4 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  app.run(main, flags_parser=command_line.parse)

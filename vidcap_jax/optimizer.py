@@ -31,11 +31,13 @@ def make_schedule(settings: Mapping, steps_per_epoch: int, total_steps: int) -> 
   if s['name'] == 'constant':
     after = optax.constant_schedule(peak)
   elif s['name'] == 'step':
+    # In whole steps: compiled, k * n / n need not be k, and the rate would fall a step late.
+    first = round(s['start_epoch'] * steps_per_epoch) - warmup
+    every = max(1, round(s['every_epochs'] * steps_per_epoch))
 
     def after(step):
-      epoch = (step + warmup) / steps_per_epoch
-      times = jnp.floor((epoch - s['start_epoch']) / s['every_epochs']) + 1
-      return peak * s['factor'] ** jnp.maximum(times, 0)
+      times = jnp.maximum((step - first) // every + 1, 0)
+      return peak * jnp.asarray(s['factor'], jnp.float32) ** times
 
   elif s['name'] == 'linear':
     after = optax.linear_schedule(peak, peak * s['final'], rest)

@@ -1,1 +1,195 @@
-"""Captions for new videos."""
+"""Captions for new videos from a checkpoint: video files, or features of them.
+
+One JSON object a line on stdout for each video; what fails is named on stderr and makes the exit
+code 1. Video files are turned into features as the checkpoint's streams were made, or refused.
+"""
+
+import json
+import pathlib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from vidcap_jax import evaluate
+from vidcap_jax.data.records import Video, absent
+from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.evaluate import Restored
+
+# Videos captioned at a time: few, so that captions of a long list appear as it is worked through.
+GROUP = 8
+
+Result = tuple[str, Video | Exception]
+
+
+def predict(restored: Restored, inputs: str) -> int:
+  """Captions what ``--inputs`` names; returns the exit code, 1 if anything failed.
+
+  Args:
+    restored: the checkpoint.
+    inputs: comma-separated video files and folders of them, feature files (of a model with one
+      stream), or NAME=FEATURES for each stream with a folder, .h5, .npy or .npz file.
+
+  Raises:
+    DataError: nothing there, a stream that is missing, or one that can't be reproduced from video.
+  """
+  videos = _from_features(restored, inputs)
+  if videos is None:
+    videos = _from_files(restored, inputs)
+  caption = evaluate.captioner_of(restored, GROUP)
+  failed = done = 0
+  group: list[Video] = []
+
+  def flush() -> None:
+    ids = [video.video_id for video in group]
+    for made in caption(group, ids):
+      print(json.dumps(made, ensure_ascii=False), flush=True)
+    group.clear()
+
+  for where, video in videos:
+    if isinstance(video, Exception):
+      failed += 1
+      print(f'{where}: {video}', file=sys.stderr, flush=True)
+      continue
+    done += 1
+    group.append(video)
+    if len(group) == GROUP:
+      flush()
+  if group:
+    flush()
+  if failed:
+    print(f'{failed} of {failed + done} inputs failed', file=sys.stderr)
+  return 1 if failed else 0
+
+
+def _from_features(restored: Restored, inputs: str) -> Iterator[Result] | None:
+  """Videos from given features, by id; None if the inputs are no features."""
+  from data_prep import features  # reads many forms; training does without it
+  from data_prep.features import check
+
+  paths = _streams_given(restored.streams, inputs)
+  if paths is None:
+    return None
+  # A lone file is one entry of its folder; the first stream's names the video.
+  lone_id = next(iter(paths.values())).stem
+  readers: dict[str, features.FeatureReader] = {}
+  names: dict[str, dict[str, str]] = {}  # stream -> video id -> name in the reader
+  for stream in restored.streams:
+    path = paths[stream.name]
+    lone = path.suffix in _ARRAYS
+    folder = path.parent if lone else path
+    _check_making(stream, features.read_sidecar(stream.name, folder), folder)
+    reader = readers[stream.name] = features.open_features(stream.name, folder)
+    names[stream.name] = {lone_id: path.stem} if lone else {name: name for name in reader.ids}
+  required = [s.name for s in restored.streams if not s.optional]
+
+  def read() -> Iterator[Result]:
+    for video_id in sorted({video_id for ids in names.values() for video_id in ids}):
+      if lacking := [name for name in required if video_id not in names[name]]:
+        yield video_id, DataError(f'no features of stream {", ".join(lacking)}')
+        continue
+      try:
+        arrays = {
+          s.name: check.load(readers[s.name], names[s.name][video_id], s)
+          if video_id in names[s.name]
+          else absent(s)
+          for s in restored.streams
+        }
+        yield video_id, Video(video_id, (), arrays)
+      except DataError as error:
+        yield video_id, error
+
+  return read()
+
+
+def _check_making(stream: Stream, made: Mapping, folder: pathlib.Path) -> None:
+  """DataError if features say that they were made otherwise than those trained on."""
+  for field in ('extractor', 'version', 'sampling'):
+    trained, given = getattr(stream, field), made.get(field)
+    if trained and given and trained != given:
+      raise DataError(
+        f'stream {stream.name!r}: the checkpoint was trained on {field} {trained!r}, '
+        f'{folder} was made with {given!r}; extract it the same way'
+      )
+
+
+_ARRAYS = ('.npy', '.npz')
+
+
+def _streams_given(streams: tuple[Stream, ...], inputs: str) -> dict[str, pathlib.Path] | None:
+  """Stream name -> path, if the inputs are NAME=PATH or one feature file; else None."""
+  parts = [part for part in inputs.split(',') if part]
+  pairs = dict(
+    part.split('=', 1) for part in parts if '=' in part and not pathlib.Path(part).exists()
+  )
+  if not pairs:
+    if len(parts) > 1 or pathlib.Path(inputs).suffix not in (*_ARRAYS, '.h5'):
+      return None
+    if len(streams) > 1:
+      wanted = ','.join(f'{s.name}=PATH' for s in streams)
+      raise DataError(f'--inputs={inputs}: the model reads several streams; give {wanted}')
+    pairs = {streams[0].name: inputs}
+  elif len(pairs) < len(parts):
+    raise DataError(f'--inputs={inputs}: give either NAME=FEATURES for each stream, or videos')
+  known = [s.name for s in streams]
+  missing = [name for name in known if name not in pairs]
+  unknown = [name for name in pairs if name not in known]
+  if missing or unknown:
+    raise DataError(
+      f'--inputs: the model reads the streams {", ".join(known)}'
+      + (f'; missing: {", ".join(missing)}' if missing else '')
+      + (f'; unknown: {", ".join(unknown)}' if unknown else '')
+    )
+  paths = {name: pathlib.Path(path) for name, path in pairs.items()}
+  for name, path in paths.items():
+    if not path.exists():
+      raise DataError(f'--inputs: stream {name!r}: {path}: no such file or folder')
+  return paths
+
+
+def _from_files(restored: Restored, inputs: str) -> Iterator[Result]:
+  """Videos from files and folders, features made as the checkpoint's were."""
+  from data_prep import extract, extractors, video
+
+  try:
+    wanted = {s.name: extractors.check(s.name, _description(s)) for s in restored.streams}
+    video.import_av()
+    extractors.load(description['extractor'] for description in wanted.values())
+  except (extractors.ExtractorError, ModuleNotFoundError) as error:
+    raise DataError(f'{error.args[0]}') from None
+  paths: list[pathlib.Path] = []
+  for part in filter(None, inputs.split(',')):
+    path = pathlib.Path(part)
+    if path.is_dir():
+      try:
+        paths += extract.find_videos(path).values()
+      except ValueError as error:
+        raise DataError(str(error)) from None
+    else:
+      paths.append(path)  # a missing file is reported like a damaged one, and the rest go on
+
+  def read() -> Iterator[Result]:
+    for path in paths:
+      notes: list[str] = []
+      try:
+        made = extractors.extract_video(path, wanted, notes)
+        yield str(path), Video(path.stem, (), _as_stored(made, restored.streams))
+      except (video.VideoError, DataError) as error:
+        yield str(path), error
+      for note in notes:
+        print(note, file=sys.stderr)
+
+  return read()
+
+
+def _description(stream: Stream) -> Mapping:
+  return {k: getattr(stream, k) for k in ('extractor', 'version', 'sampling')}
+
+
+def _as_stored(made: Mapping[str, np.ndarray], streams: Iterable[Stream]) -> dict[str, np.ndarray]:
+  """Arrays in the dtype and axes of a record, as the data set held them in training."""
+  arrays = {}
+  for stream in streams:
+    array = made[stream.name].astype(stream.dtype)
+    arrays[stream.name] = array[None] if stream.kind == 'vector' else array
+  return arrays

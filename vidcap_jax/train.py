@@ -21,6 +21,7 @@ from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
+from vidcap_jax.errors import UserError
 from vidcap_jax.features import select_streams, to_inputs
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, Sigterm
@@ -35,7 +36,7 @@ class Preempted(Exception):
   """SIGTERM came; a checkpoint has been saved."""
 
 
-class Diverged(RuntimeError):
+class Diverged(UserError):
   """Too many steps had a loss or gradient that was not finite."""
 
 
@@ -97,7 +98,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   texts = list(pipeline.read_texts(source, config.data.threads))
   ids = [video.video_id for video in texts]
   order = TrainOrder(
-    [len(video.captions) for video in texts],
+    np.array([len(video.captions) for video in texts]),
     config.train.batch_size,
     config.data.captions_per_video,
     config.seed,
@@ -142,7 +143,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
       return total / jnp.maximum(count, jnp.ones_like(count))
 
     value, grads = jax.value_and_grad(loss)(state.params)
-    norm = optax.global_norm(grads)
+    norm = optax.tree.norm(grads)
     finite = jnp.isfinite(value) & jnp.isfinite(norm)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     new = (optax.apply_updates(state.params, updates), opt_state)
@@ -195,7 +196,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   }
 
   def save(step, state, score=None):
-    whole = meta | {'progress': progress | {'step': step}}
+    whole = meta | {'step': step, 'progress': dict(progress)}
     checkpoint.save(manager, step, state.params, state.replace(params=None), whole, score)
 
   # ---------------------------------------------------------------- the loop
@@ -231,7 +232,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
         logs = done % config.log.every_steps == 0 or at_end
         # One step behind, so that reading a result does not keep the device waiting.
         while len(pending) > (0 if logs or at_eval else 1):
-          _check_finite(*pending.popleft(), ids, config.train.max_skipped, say)
+          at, seen, rows = pending.popleft()
+          _check_finite(at, seen, rows, ids, config.train.max_skipped, say)
         if logs:
           values = jax.device_get(report)
           record = {k: float(values[k]) for k in ('loss', 'smooth_loss', 'grad_norm')}
@@ -249,11 +251,11 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
               journal.write(done, config.data.val_split, scores)
             say(_validation_line(done, scores, progress, config.eval.metric))
             save(done, state, score)
-        elif config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0:
+        stop = distributed.any_process(sigterm.received)
+        between = config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0
+        if (between or stop) and not at_eval:
           save(done, state)
-        if distributed.any_process(sigterm.received):
-          if not at_eval:
-            save(done, state)
+        if stop:
           raise Preempted(f'SIGTERM: saved step {done} of stage {stage!r} in {folder}')
         if progress['stopped']:
           say(f'no better {config.eval.metric} in {config.eval.patience} validations: stopped')

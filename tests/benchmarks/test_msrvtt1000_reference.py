@@ -22,15 +22,15 @@ def test_nearest_compares_directions_after_standardising():
 @pytest.fixture
 def arguments(tmp_path, monkeypatch):
   captions = {
-    'video0': ['a man sings a song', 'a man sings', 'people'],
-    'video1': ['a dog runs in the snow', 'a dog runs', 'an animal'],
+    'video0': ['people', 'a man sings', 'a man sings now'],
+    'video1': ['an animal', 'a dog runs', 'a dog runs far'],
     'video2': ['a man sings', 'someone sings a song'],
     'video3': ['a dog runs', 'the dog plays in the snow'],
   }
   features = tmp_path / 'features'
   features.mkdir()
   for i, video_id in enumerate(captions):
-    np.save(features / f'{video_id}.npy', np.full((5, 2), [i % 2, 1.0]) + 0.01 * i)
+    np.save(features / f'{video_id}.npy', np.full((5, 2), [i % 2, 1.0]))
   sentences = [{'video_id': v, 'caption': c} for v, cs in captions.items() for c in cs]
   (tmp_path / 'a.json').write_text(json.dumps({'videos': [], 'sentences': sentences}))
   splits = {'train': ['video0', 'video1'], 'val': ['video2', 'video3']}
@@ -46,7 +46,7 @@ def test_prints_and_writes_the_table(arguments, capsys):
   assert len(rows) == 9
   # The neighbours are of the right kind, so they beat saying the same of both.
   constant = max(v for name, v in rows.items() if 'constant' in name and 'CIDEr' in name)
-  assert rows['nearest CIDEr'] > 1.2 * constant
+  assert rows['nearest CIDEr'] > 1.5 * constant
   assert f'{rows["nearest CIDEr"]:9.4f}' in capsys.readouterr().out
 
 

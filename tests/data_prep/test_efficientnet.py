@@ -125,7 +125,7 @@ def test_published_weights_fit_their_preprocessing(parameters):
   # Pooled features of ReLU6 units: neither dead nor saturated.
   pooled, _ = pooled_and_classes(parameters, np.stack([traffic_light(), clock()]))
   assert 0.05 < float(pooled.mean()) < 1
-  assert 0 <= float(pooled.min())
+  assert float(pooled.min()) >= 0
   assert float(pooled.max()) <= 6
 
 

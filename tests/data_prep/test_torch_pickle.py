@@ -1,4 +1,4 @@
-"""State dicts are read as written; a pickle that wants anything else is refused, and nothing runs."""
+"""State dicts are read as written; a pickle that wants anything else is refused, not run."""
 
 import collections
 import io
@@ -42,7 +42,10 @@ def torch(monkeypatch):
   def _rebuild_tensor_v2():
     raise AssertionError('called')
 
-  _rebuild_tensor_v2.__module__, _rebuild_tensor_v2.__qualname__ = 'torch._utils', '_rebuild_tensor_v2'
+  _rebuild_tensor_v2.__module__, _rebuild_tensor_v2.__qualname__ = (
+    'torch._utils',
+    '_rebuild_tensor_v2',
+  )
   inner._rebuild_tensor_v2 = _rebuild_tensor_v2
   monkeypatch.setitem(sys.modules, 'torch', module)
   monkeypatch.setitem(sys.modules, 'torch._utils', inner)
@@ -199,7 +202,7 @@ def test_damaged_and_other_files(tmp_path, torch):
     whole[:30]: 'damaged',
     whole[:-1]: 'ends within',
     b'PK\x03\x04 and so on': 'zip',
-    b'text': '',
+    b'text': 'damaged',
     pickle.dumps(1): 'legacy format',
     legacy_bytes([1, 2], []): 'not a state dict',
     legacy_bytes({'w': 3}, []): "'w' is not a tensor",

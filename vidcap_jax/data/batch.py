@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax.data.records import Video, record_shape
+from vidcap_jax.data.records import Video, VideoSource, record_shape
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 
@@ -101,7 +101,7 @@ class Row:
 
 
 def read_row(
-  source: Sequence[Video],
+  source: VideoSource,
   vocabulary: Vocabulary,
   streams: Sequence[Stream],
   sizes: Mapping[str, Sequence[int]],

@@ -132,6 +132,7 @@ class TrainOrder:
     return int(max(tokens))
 
   def _sorted_lengths(self, video: int) -> np.ndarray:
+    assert self.lengths is not None, 'made without lengths'
     start, count = self._offsets[video], self.caption_counts[video]
     return np.sort(self.lengths[start : start + count])
 

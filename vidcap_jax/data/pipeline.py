@@ -6,19 +6,19 @@ Which row of which batch holds what is decided in ``order.py``, what a batch loo
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from vidcap_jax.data.batch import check_batch_size, check_sizes, read_row, stack
 from vidcap_jax.data.order import EvalOrder, TrainOrder
-from vidcap_jax.data.records import Video
+from vidcap_jax.data.records import Video, VideoSource
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.data.vocabulary import Vocabulary
 
 
 def train_batches(
-  source: Sequence[Video],
+  source: VideoSource,
   vocabulary: Vocabulary,
   streams: Sequence[Stream],
   order: TrainOrder,
@@ -32,7 +32,7 @@ def train_batches(
   threads: int = 2,
   prefetch: int = 4,
   workers: int = 0,
-) -> Iterator[tuple[int, dict]]:
+) -> Generator[tuple[int, dict], None, None]:
   """Training batches of the steps start_step <= step < stop_step, counted from 0 over all epochs.
 
   Args:
@@ -66,7 +66,7 @@ def train_batches(
 
 
 def eval_batches(
-  source: Sequence[Video],
+  source: VideoSource,
   vocabulary: Vocabulary,
   streams: Sequence[Stream],
   *,
@@ -79,7 +79,7 @@ def eval_batches(
   threads: int = 2,
   prefetch: int = 4,
   workers: int = 0,
-) -> Iterator[tuple[int, dict]]:
+) -> Generator[tuple[int, dict], None, None]:
   """Batches that visit every video of a source once, in order, with its first S captions.
 
   The last batch is filled up with padding rows, so all hosts take equally many steps. `source` is
@@ -92,7 +92,7 @@ def eval_batches(
   return _batches(rows, source, vocabulary, streams, sizes, order, length, options)
 
 
-def read_texts(source: Sequence[Video], threads: int = 2) -> Iterator[Video]:
+def read_texts(source: VideoSource, threads: int = 2) -> Iterator[Video]:
   """Every video of a source in order, without its features: ids, captions and categories.
 
   Training takes the number of captions of each video from here, evaluation its references. Whole

@@ -15,6 +15,7 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -201,6 +202,14 @@ def check_shard(directory, shard: Shard, *, checksum: bool = False) -> None:
       f'{path}: changed since it was written: SHA-256 is {actual[:16]}…, '
       f'the manifest says {shard.sha256[:16]}…; {_ADVICE}'
     )
+
+
+class VideoSource(Protocol):
+  """Random access to videos: a split, or a list of ``Video``."""
+
+  def __len__(self) -> int: ...
+
+  def __getitem__(self, index: int, /) -> Video: ...
 
 
 class SplitSource:

@@ -113,9 +113,13 @@ def scheduled_sampling(
 
 def inverse_cdf(logits: Array, draw: Array) -> Array:
   """One word a row (…,) from logits (…, V), by one uniform number a row."""
-  cdf = jnp.cumsum(jax.nn.softmax(at_least_float32(logits), axis=-1), axis=-1)
+  prob = jax.nn.softmax(at_least_float32(logits), axis=-1)
+  cdf = jnp.cumsum(prob, axis=-1)
   at = draw.astype(cdf.dtype)[..., None] * cdf[..., -1:]
-  return jnp.sum(cdf <= at, axis=-1, dtype=jnp.int32).clip(max=logits.shape[-1] - 1)
+  # Sums are taken in parallel and may rise by a rounding error where the probability is 0.
+  hit = (cdf > at) & (prob > 0)
+  word = jnp.where(hit.any(axis=-1), hit.argmax(axis=-1), prob.argmax(axis=-1))
+  return word.astype(jnp.int32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,16 +141,21 @@ def filter_logits(logits: Array, sampling: Sampling) -> Array:
   logits = at_least_float32(logits) / sampling.temperature
   V = logits.shape[-1]
   if 0 < sampling.top_k < V:
-    floor = jax.lax.top_k(logits, sampling.top_k)[0][..., -1:]
-    logits = jnp.where(logits >= floor, logits, -jnp.inf)
+    logits = _keep_only(logits, jax.lax.top_k(logits, sampling.top_k)[1])
   if sampling.top_p < 1:
-    ordered = -jnp.sort(-logits, axis=-1)
-    mass = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1)
+    order = jnp.argsort(-logits, axis=-1)
+    prob = jax.nn.softmax(jnp.take_along_axis(logits, order, axis=-1), axis=-1)
     # Words up to and with the first whose mass reaches top_p.
-    last = jnp.sum(mass < sampling.top_p, axis=-1, keepdims=True).clip(max=V - 1)
-    floor = jnp.take_along_axis(ordered, last, axis=-1)
-    logits = jnp.where(logits >= floor, logits, -jnp.inf)
+    kept = jnp.cumsum(prob, axis=-1) - prob < sampling.top_p
+    logits = _keep_only(logits, jnp.where(kept, order, V))
   return logits
+
+
+def _keep_only(logits: Array, words: Array) -> Array:
+  """Logits (…, V) with -inf for all but the given words (…, K); V stands for none."""
+  kept = jnp.zeros(logits.shape, jnp.bool_)
+  kept = jnp.put_along_axis(kept, words, True, axis=-1, inplace=False, mode='drop')
+  return jnp.where(kept, logits, -jnp.inf)
 
 
 def greedy(

@@ -6,6 +6,7 @@ turns its state into a context; a language LSTM reads [context; attention state]
 """
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -102,7 +103,7 @@ class TemporalSpatial(nn.Module):
 
   def setup(self):
     c = self.config
-    dtypes = dict(dtype=c.dtype, param_dtype=c.param_dtype)
+    dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
     uniform = nn.initializers.variance_scaling(1 / 3, 'fan_in', 'uniform')
     gates = lambda bias: nn.Dense(  # noqa: E731
       4 * c.hidden, use_bias=bias, kernel_init=uniform, **dtypes
@@ -125,15 +126,25 @@ class TemporalSpatial(nn.Module):
     """What the variant attends to: (B, N, D) and its mask (B, N)."""
     c = self.config
     if c.variant == 'spatial':
-      x = inputs.features[c.spatial_stream]  # (B, T, N, D)
-      return x.reshape(x.shape[0], -1, x.shape[-1]), inputs.masks[c.spatial_stream].reshape(
-        x.shape[0], -1
-      )
-    parts = [inputs.features[name] for name in c.temporal_streams]
-    masks = [inputs.masks[name] for name in c.temporal_streams]
-    parts = [jnp.where(m[..., None], x, jnp.zeros_like(x)) for x, m in zip(parts, masks)]
+      x, mask = inputs.features[c.spatial_stream], inputs.masks[c.spatial_stream]  # (B, T, N, D)
+      x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
+      return x.reshape(x.shape[0], -1, x.shape[-1]), mask.reshape(x.shape[0], -1)
     # A segment exists where any of its streams does; the others are zero vectors there.
+    slots = self._slots(inputs)
+    parts, masks = [], []
+    for name in c.temporal_streams:
+      x, mask = inputs.features[name], inputs.masks[name]
+      missing = slots - mask.shape[1]
+      x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
+      parts.append(jnp.pad(x, ((0, 0), (0, missing), (0, 0))))
+      masks.append(jnp.pad(mask, ((0, 0), (0, missing))))
     return jnp.concatenate(parts, axis=-1), jnp.stack(masks).any(axis=0)
+
+  def _slots(self, inputs: Inputs) -> int:
+    """N, slots of the variant's memory: all frames' objects, or the longest stream's frames."""
+    c = self.config
+    names = (c.spatial_stream,) if c.variant == 'spatial' else c.temporal_streams
+    return max(math.prod(inputs.masks[name].shape[1:]) for name in names)
 
   def _mean_inputs(self, inputs: Inputs) -> Array:
     """(B, sum of D): each global stream averaged over its valid frames, zeros if it is missing."""
@@ -198,9 +209,7 @@ class TemporalSpatial(nn.Module):
     names = ('mean', 'values', 'word', 'hidden')
     shapes = {'mean': (B, c.project), 'word': (L, B, S, c.embed), 'hidden': (L, B, S, c.hidden)}
     if c.variant != 'vanilla':
-      stream = c.spatial_stream if c.variant == 'spatial' else c.temporal_streams[0]
-      slots = inputs.masks[stream].size // B
-      shapes['values'] = (B, slots, c.project)
+      shapes['values'] = (B, self._slots(inputs), c.project)
     keys = dict(zip(names, jax.random.split(key, len(names))))
     keep = {n: jax.random.bernoulli(keys[n], 1 - c.dropout, shape) for n, shape in shapes.items()}
     steps = {n: keep.pop(n) for n in ('word', 'hidden')}

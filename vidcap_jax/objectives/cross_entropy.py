@@ -93,12 +93,14 @@ def own_word_ratio(settings: Mapping, epoch: Array) -> Array | None:
     ConfigError: an unknown schedule name.
   """
   name = settings['name']
+  # Steps divided by the steps of an epoch may fall short of the whole number.
+  floor = lambda x: jnp.floor(x + 1e-4)  # noqa: E731
   if name == 'off':
     return None
   if name == 'linear':
-    times = jnp.floor((epoch - settings['start_epoch']) / settings['every_epochs']) + 1
+    times = floor((epoch - settings['start_epoch']) / settings['every_epochs']) + 1
     return jnp.clip(settings['increase'] * times, 0.0, settings['most'])
   if name == 'inverse_sigmoid':
     eta = settings['eta']
-    return 1 - eta / (eta + jnp.exp(jnp.floor(epoch) / eta))
+    return 1 - eta / (eta + jnp.exp(floor(epoch) / eta))
   raise ConfigError(f'unknown scheduled_sampling {name!r}; known: off, linear, inverse_sigmoid')

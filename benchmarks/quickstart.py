@@ -1,0 +1,63 @@
+"""Did the quickstart learn? CIDEr against the best constant caption, and what captions name right.
+
+  python -m benchmarks.quickstart --workdir=/tmp/quickstart [--json=FILE]
+
+Colour, shape, action and direction are each to be named right in 80 % of the test captions, whose
+combinations were never seen in training; CIDEr is to be 3 times the best constant caption's, and
+to fall under 1.2 times it when videos swap features.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import benchmarks
+from benchmarks import blind
+from data_prep import quickstart, shapes
+from vidcap_jax.errors import UserError
+
+ATTRIBUTES = ('colour', 'shape', 'action', 'direction')
+
+
+def measure(workdir: str) -> list[benchmarks.Row]:
+  """The rows of a finished quickstart's workdir."""
+  results = pathlib.Path(workdir, 'eval', 'test')
+  if not (results / 'metrics.json').is_file():
+    raise UserError(f'{results}: no results; run configs/quickstart.py with --workdir={workdir}')
+  scores = json.loads((results / 'metrics.json').read_text())
+  captions = json.loads((results / 'captions.json').read_text())
+  facts = quickstart.read_facts(scores['data']['dir'])
+  rows = []
+  ratio = scores['CIDEr'] / scores['constant_CIDEr']
+  rows.append(benchmarks.Row('CIDEr', scores['CIDEr'], ratio=ratio, goal=3.0, met=ratio >= 3))
+  for attribute in ATTRIBUTES:
+    right = [
+      shapes.named(c['caption'])[attribute] == facts[c['video_id']][attribute] for c in captions
+    ]
+    share = sum(right) / len(right)
+    rows.append(benchmarks.Row(attribute, share, goal=0.8, met=share >= 0.8))
+  return rows + blind.measure(workdir, None, 'test')
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Entry point; exit code 1 if a goal is missed."""
+  parser = argparse.ArgumentParser(
+    prog='python -m benchmarks.quickstart',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument('--workdir', required=True, metavar='DIR', help='of configs/quickstart.py')
+  parser.add_argument('--json', metavar='FILE', help='also write the rows there')
+  args = parser.parse_args(argv)
+  try:
+    rows = measure(args.workdir)
+  except UserError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+  return 0 if benchmarks.report(rows, args.json) else 1
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,42 @@
+"""VATEX 2019: temporal and spatial attention (Table 1), trained by cross entropy.
+
+  python -m vidcap_jax.main --config=configs/vatex_fusion.py --config.data.dir=DIR --workdir=DIR
+
+Stages: ``temporal``, then ``spatial``. Of the paper's recipe, reinforcement (the RL rows) and the
+late fusion of both branches are not built yet: the scores are those of cross entropy, and
+WORKDIR/eval/SPLIT holds the spatial branch's, WORKDIR/eval/temporal/SPLIT the temporal one's.
+
+Data: streams image (ResNeXt-101) and motion (ir-CSN), sequences of one vector every 32 frames;
+audio (VGGish), a sequence or vector; objects (Mask R-CNN), regions of at most 10 a frame. Sizes,
+optimiser and beam are not published: those here are ours.
+
+Variants: ``:vanilla``, ``:temporal``, ``:spatial`` train one row of Table 1;
+``:runlocal`` trains both stages small, on rendered clips with random-weight streams of the same
+kinds.
+
+Not yet run on VATEX itself: expected score and time are unknown. ``:runlocal`` on 2 CPU cores:
+see docs/training.md.
+"""
+
+from configs import common
+
+VARIANTS = ('vanilla', 'temporal', 'spatial', 'runlocal')
+
+
+def get_config(variant: str = ''):
+  """The config; see the module's docstring for the variants."""
+  variant = common.variant_or_error(variant, VARIANTS)
+  c = common.temporal_spatial(common.base())
+  c.order = (variant,) if variant in VARIANTS[:3] else ('temporal', 'spatial')
+  c.stages = {name: {'model': {'variant': name}} for name in c.order}
+  c.train.epochs = 20.0
+  c.optimizer.schedule.name = 'step'
+  if variant == 'runlocal':
+    streams = {
+      'image': 'random_sequence',
+      'motion': 'random_sequence',
+      'audio': 'random_vector',
+      'objects': 'random_regions',
+    }
+    common.run_local(c, streams)
+  return c.lock()

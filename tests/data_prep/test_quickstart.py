@@ -1,0 +1,121 @@
+"""A data set out of nothing, the same however often the making of it was interrupted."""
+
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from data_prep import quickstart, shapes
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError, read_manifest
+
+pytest.importorskip('av', reason='the extra "video" is not installed')
+
+ROOT = pathlib.Path(__file__).parents[2]
+STREAMS = {
+  'image': 'random_sequence',
+  'audio': 'random_vector',
+  'cells': 'random_grid',
+  'objects': 'random_regions',
+}
+VIDEOS = 20
+
+
+@pytest.fixture(scope='module')
+def data_set(tmp_path_factory):
+  return quickstart.prepare(tmp_path_factory.mktemp('made') / 'shapes', STREAMS, VIDEOS)
+
+
+def test_holds_every_kind_of_stream(data_set):
+  manifest = read_manifest(data_set)
+  assert {s.name: s.kind for s in manifest.streams} == {
+    'image': 'sequence',
+    'audio': 'vector',
+    'cells': 'grid',
+    'objects': 'regions',
+  }
+  assert {name: s.videos for name, s in manifest.splits.items()} == {
+    'train': 14,
+    'val': 2,
+    'test': 4,
+  }
+  for stream in manifest.streams:
+    assert stream.extractor == STREAMS[stream.name]
+    assert dict(stream.sampling) == quickstart.SAMPLING
+
+
+def test_records_tell_what_the_facts_say(data_set):
+  facts = quickstart.read_facts(data_set)
+  count = 0
+  for split in ('train', 'val', 'test'):
+    source = open_split(data_set, split)
+    for i in range(len(source)):
+      video = source[i]
+      told = {**facts[video.video_id]}
+      assert told.pop('split') == split
+      assert len(video.captions) == quickstart.CAPTIONS
+      assert all(shapes.named(caption) == told for caption in video.captions)
+      assert video.features['cells'].shape == (8, 7, 7, 64)
+      assert np.isfinite(video.features['image']).all()
+      count += 1
+  assert count == VIDEOS
+
+
+def test_a_second_call_returns_at_once(data_set, monkeypatch):
+  monkeypatch.setattr(quickstart, '_render', None)  # would be called otherwise
+  assert quickstart.prepare(pathlib.Path(data_set).parent, STREAMS, VIDEOS) == data_set
+
+
+def test_other_arguments_are_refused(data_set, tmp_path):
+  folder = pathlib.Path(data_set).parent
+  with pytest.raises(DataError, match='seed: 0 there, 1 asked for'):
+    quickstart.prepare(folder, STREAMS, VIDEOS, seed=1)
+  (tmp_path / 'thesis.txt').touch()
+  with pytest.raises(DataError, match='not empty'):
+    quickstart.prepare(tmp_path, STREAMS, VIDEOS)
+  with pytest.raises(DataError, match='not made by'):
+    quickstart.read_facts(tmp_path / 'dataset')
+
+
+def test_killed_at_any_point_it_ends_the_same(data_set, tmp_path):
+  out = tmp_path / 'shapes'
+  streams = ','.join(f'{name}:{extractor}' for name, extractor in STREAMS.items())
+  command = [
+    *(sys.executable, '-m', 'data_prep.quickstart'),
+    *(f'--out={out}', f'--videos={VIDEOS}', f'--streams={streams}'),
+  ]
+  for stage in ('videos/*5.mp4', 'features/audio/*7.npy', 'dataset/*'):
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    limit = time.monotonic() + 60
+    while process.poll() is None and not any(out.glob(stage)):
+      assert time.monotonic() < limit
+      time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert any(out.glob(stage)), f'never came to {stage}'
+  shutil.rmtree(out / 'features' / 'cells')  # and something lost
+  if (out / 'dataset' / 'manifest.json').exists():
+    (out / 'dataset' / 'manifest.json').unlink()
+  result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+  assert result.returncode == 0, result.stderr
+  assert f'{out}/dataset: ready' in result.stdout
+  assert read_manifest(out / 'dataset').hash == read_manifest(data_set).hash
+  assert not list(out.rglob('*.partial'))
+
+
+def test_command_reports_errors_in_one_line(tmp_path, capsys):
+  for options, message in {
+    ('--videos=5',): 'at least 10',
+    ('--streams=image:resnet',): 'unknown extractor',
+    ('--uniform=0',): 'uniform=0',
+  }.items():
+    assert quickstart.main([f'--out={tmp_path / "x"}', *options]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count('\n') == 1
+  assert not (tmp_path / 'x').exists()

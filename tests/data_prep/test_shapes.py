@@ -1,0 +1,173 @@
+"""The world of shapes: splits, captions that can be read back, and clips that show what is told."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+
+from data_prep import render, shapes, video
+from data_prep.shapes import Clip
+
+
+def combination(clip: Clip):
+  return tuple(getattr(clip, name) for name in shapes.ATTRIBUTES)
+
+
+def clip(**facts) -> Clip:
+  plain = {
+    'video_id': 'x',
+    'split': 'train',
+    'colour': 'red',
+    'shape': 'square',
+    'action': 'slides',
+    'direction': 'right',
+    'order': '',
+    'seed': 0,
+  }
+  return Clip(**{**plain, **facts})
+
+
+def every_combination():
+  return itertools.product(shapes.COLOURS, shapes.SHAPES, shapes.ACTIONS, shapes.DIRECTIONS)
+
+
+@pytest.mark.parametrize('videos', [10, 61, 480, 3000])
+def test_test_split_holds_unseen_combinations(videos):
+  clips = shapes.plan(videos)
+  assert len({c.video_id for c in clips}) == videos
+  counts = collections.Counter(c.split for c in clips)
+  assert counts['test'] == round(0.2 * videos)
+  assert counts['val'] == round(0.1 * videos)
+  seen = {combination(c) for c in clips if c.split != 'test'}
+  unseen = {combination(c) for c in clips if c.split == 'test'}
+  assert not seen & unseen
+
+
+def test_every_fact_is_seen_often_in_training():
+  clips = shapes.plan(480)
+  for split, least in (('train', 30), ('test', 5)):
+    for name in (*shapes.ATTRIBUTES, 'order'):
+      counts = collections.Counter(getattr(c, name) for c in clips if c.split == split)
+      values = {
+        'colour': shapes.COLOURS,
+        'shape': shapes.SHAPES,
+        'action': shapes.ACTIONS,
+        'direction': shapes.DIRECTIONS,
+        'order': shapes.ORDERS,
+      }[name]
+      assert set(counts) == set(values)
+      assert min(counts.values()) >= least, (split, name)
+
+
+def test_plan_follows_from_the_seed():
+  assert shapes.plan(50, seed=1) == shapes.plan(50, seed=1)
+  assert shapes.plan(50, seed=1) != shapes.plan(50, seed=2)
+  with pytest.raises(ValueError, match='at least 10'):
+    shapes.plan(9)
+
+
+def test_captions_say_all_and_are_read_back():
+  wording = set()
+  for i, (facts, order) in enumerate(itertools.product(every_combination(), shapes.ORDERS)):
+    told = dict(zip(shapes.ATTRIBUTES, facts, strict=True), order=order)
+    captions = shapes.captions(clip(video_id=f'x{i}', **told))
+    assert len(set(captions)) == 5
+    for caption in captions:
+      assert shapes.named(caption) == told, caption
+    wording |= {word for caption in captions for word in caption.split()}
+  assert 60 < len(wording) < 120
+
+
+def test_named_is_strict():
+  nothing = dict.fromkeys(shapes.ATTRIBUTES) | {'order': ''}
+  assert shapes.named('') == nothing
+  assert shapes.named('a man is cooking') == nothing
+  assert shapes.named('A red Square.') == nothing | {'colour': 'red', 'shape': 'square'}
+  assert shapes.named('a red box or a red square')['shape'] == 'square'
+  assert shapes.named('a red square and a blue square')['colour'] is None
+  assert shapes.named('it moves left')['action'] == 'slides'
+  assert shapes.named('it is moving up while spinning')['action'] == 'spins'
+  assert shapes.named('it slides and spins')['action'] is None
+  assert shapes.named('it goes left and right')['direction'] is None
+  assert shapes.named('a predator growls upstairs') == nothing
+  assert shapes.named('it waits')['order'] == 'waits first'
+
+
+def test_many_captions_can_be_had():
+  assert len(set(shapes.captions(clip(), 20))) == 20
+
+
+def seen(image: np.ndarray) -> tuple[float, float, float]:
+  """Middle (x, y, in pixels) and size of what is not gray; size 0 where there is nothing."""
+  coloured = np.ptp(image.astype(int), axis=-1) > 60
+  if not coloured.any():
+    return 0.0, 0.0, 0.0
+  y, x = np.nonzero(coloured)
+  return x.mean(), y.mean(), coloured.sum() ** 0.5
+
+
+@pytest.mark.parametrize('direction', list(shapes.DIRECTIONS))
+@pytest.mark.parametrize('action', list(shapes.ACTIONS))
+def test_clips_show_what_is_told(direction, action):
+  track = [seen(f) for f in render.frames(clip(direction=direction, action=action))]
+  shown = np.array([t for t in track if t[2]])
+  step = np.array(shapes.DIRECTIONS[direction])
+  moved = shown[-1, :2] - shown[0, :2]
+  assert moved @ step > 0.45 * render.SIZE
+  aside = shown[:, :2] @ step[::-1]
+  sizes = shown[:, 2]
+  assert (np.ptp(aside) > 0.2 * render.SIZE) == (action == 'zigzags')
+  assert (sizes[-1] / sizes[0] > 1.8) == (action == 'grows')
+  assert (sizes[-1] / sizes[0] < 0.5) == (action == 'shrinks')
+  assert (4 <= len(track) - len(shown) <= 16) == (action == 'blinks')
+  assert (len(shown) == len(track)) == (action != 'blinks')
+
+
+def test_spinning_turns_the_shape():
+  def width(image):
+    columns = np.nonzero((np.ptp(image.astype(int), axis=-1) > 60).any(0))[0]
+    return columns[-1] - columns[0]
+
+  still = [width(f) for f in render.frames(clip())]
+  spinning = [width(f) for f in render.frames(clip(action='spins'))]
+  assert np.ptp(still) <= 2
+  assert np.ptp(spinning) >= 6
+  # A circle would show nothing.
+  assert not any((c.shape, c.action) == ('circle', 'spins') for c in shapes.plan(3000))
+
+
+def test_order_of_rest_and_movement():
+  def steps(order):
+    places = np.array([seen(f)[0] for f in render.frames(clip(order=order))])
+    return np.diff(places)
+
+  waits, stops, moves = steps('waits first'), steps('stops last'), steps('')
+  assert np.abs(waits[:6]).max() < 0.1 < waits[-6:].min()
+  assert np.abs(stops[-6:]).max() < 0.1 < stops[:6].min()
+  assert moves.min() > 0.1
+
+
+@pytest.mark.parametrize('shape', shapes.SHAPES)
+def test_shapes_differ(shape):
+  def filled(name):
+    return render.frames(clip(shape=name, order='waits first'))[0].astype(int)
+
+  for other in shapes.SHAPES:
+    difference = np.abs(filled(shape) - filled(other)).max(-1) > 60
+    assert (difference.sum() > 40) == (other != shape)
+
+
+def test_files_are_written_whole_and_hold_the_frames(tmp_path):
+  pytest.importorskip('av', reason='the extra "video" is not installed')
+  told = clip(colour='green')
+  path = tmp_path / 'x.mp4'
+  render.write(told, path)
+  decoded = [f.image for f in video.sample(path, {'every': 1}, render.SIZE)]
+  assert len(decoded) == render.FRAMES
+  error = np.abs(np.array(decoded).astype(int) - render.frames(told))
+  assert error.mean() < 6
+  assert [p.name for p in tmp_path.iterdir()] == ['x.mp4']
+  first = path.read_bytes()
+  render.write(told, path)
+  assert path.read_bytes() == first

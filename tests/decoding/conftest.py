@@ -1,0 +1,144 @@
+"""A captioner of a few plain functions, small enough to enumerate all of its captions."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import struct
+
+from vidcap_jax.data.vocabulary import BOS, EOS, PAD
+from vidcap_jax.models.captioner import Captioner, Extras, Noise
+
+V = 7  # PAD, BOS, EOS, UNK and three words
+SLOTS = 4096
+
+
+@struct.dataclass
+class Carry:
+  history: jax.Array  # (B, S) uint32, a hash of all words read
+  position: jax.Array  # (B, S)
+
+
+@dataclasses.dataclass(frozen=True)
+class Toy:
+  """Logits are looked up by a hash of all words read, in a table of each video's own.
+
+  ``memory`` is that table (B, SLOTS, V). A step's ``aux`` is the word it read.
+  """
+
+  captioner: Captioner
+
+  @staticmethod
+  def tables(seed, B=3, *, scale=1.5, eos=0.0, vocab=V):
+    """Random logits; ``eos`` is added to that of the caption's end."""
+    table = np.random.default_rng(seed).normal(scale=scale, size=(B, SLOTS, vocab))
+    table[..., EOS] += eos
+    return table.astype(np.float32)
+
+
+def _start(memory, S, L):
+  zeros = jnp.zeros((memory.shape[0], S), jnp.uint32)
+  return Carry(zeros, zeros.astype(jnp.int32))
+
+
+def _step(carry, x, memory, noise=None, *, train=False):
+  history = carry.history * jnp.uint32(31) + x.astype(jnp.uint32) + jnp.uint32(1)
+  slot = ((history * jnp.uint32(2654435761)) >> 20).astype(jnp.int32)  # 12 bits
+  hidden = jnp.take_along_axis(memory, slot[..., None], axis=1)  # (B, S, V)
+  return Carry(history, carry.position + 1), hidden, Extras({}, x)
+
+
+@pytest.fixture(scope='session')
+def toy():
+  return Toy(
+    Captioner(
+      encode=lambda inputs, noise=None, *, train=False: inputs,
+      start=_start,
+      embed=lambda words, noise=None: words.astype(jnp.float32),
+      step=_step,
+      logits=lambda hidden: hidden,
+      noise=lambda key, inputs, S, L: Noise(),
+    )
+  )
+
+
+def log_probs(table, words):
+  """Log-probabilities (V,) of the word after these, float64."""
+  history = 0
+  for word in (BOS, *words):
+    history = (history * 31 + word + 1) % 2**32
+  logits = table[(history * 2654435761) % 2**32 >> 20].astype(np.float64)
+  return logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+
+
+def allowed(words, constraints, vocab=V):
+  """The words that may follow: the rules once more, as plainly as possible."""
+  n = constraints.no_repeat_ngram
+  grams = {tuple(words[i : i + n]) for i in range(len(words) - n + 1)} if n else set()
+
+  def fine(word):
+    if word in constraints.forbidden:
+      return False
+    if word == EOS:
+      return len(words) >= constraints.min_length
+    return not n or len(words) < n - 1 or (*words[len(words) - n + 1 :], word) not in grams
+
+  return [word for word in range(vocab) if fine(word)] or [EOS]
+
+
+@dataclasses.dataclass(frozen=True)
+class Hypothesis:
+  words: tuple
+  log_prob: float
+
+  @property
+  def ended(self):
+    return self.words[-1:] == (EOS,)
+
+  def score(self, length_penalty):
+    return self.log_prob / len(self.words) ** length_penalty
+
+  def tokens(self, L):
+    return [*self.words, *[PAD] * (L - len(self.words))]
+
+
+def _continuations(table, hypothesis, constraints):
+  gains = log_probs(table, hypothesis.words)
+  for word in allowed(hypothesis.words, constraints, len(gains)):
+    yield Hypothesis((*hypothesis.words, word), hypothesis.log_prob + gains[word])
+
+
+def exhaustive(table, L, length_penalty, constraints):
+  """Every caption there is, best first."""
+  live, done = [Hypothesis((), 0.0)], []
+  for _ in range(L):
+    new = [c for h in live for c in _continuations(table, h, constraints)]
+    done += [h for h in new if h.ended]
+    live = [h for h in new if not h.ended]
+  return sorted(done + live, key=lambda h: -h.score(length_penalty))
+
+
+def plain_beam(table, L, K, length_penalty, constraints):
+  """Beam search with lists, and without stopping before L words."""
+  live, done = [Hypothesis((), 0.0)], []
+  for _ in range(L):
+    new = itertools.chain(*(_continuations(table, h, constraints) for h in live))
+    best = sorted(new, key=lambda h: -h.log_prob)[:K]
+    done += [h for h in best if h.ended]
+    live = [h for h in best if not h.ended]
+  return sorted(done + live, key=lambda h: -h.score(length_penalty))[:K]
+
+
+@pytest.fixture(scope='session')
+def reference():
+  """The plain versions of what decoding does, by name."""
+
+  class Reference:
+    pass
+
+  for function in (log_probs, allowed, exhaustive, plain_beam):
+    setattr(Reference, function.__name__, staticmethod(function))
+  return Reference

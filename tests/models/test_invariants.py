@@ -1,0 +1,375 @@
+"""What every captioner promises. A new model or variant joins by an entry in ``CASES``."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vidcap_jax import distributed, models
+from vidcap_jax.data.vocabulary import EOS, PAD, UNK
+from vidcap_jax.decoding.beam import beam_search
+from vidcap_jax.decoding.unroll import greedy, shift_right, teacher_forcing
+from vidcap_jax.models.captioner import Inputs, bind, init_params
+from vidcap_jax.objectives.cross_entropy import caption_loss, token_log_probs
+
+pytestmark = pytest.mark.usefixtures('strict_dtypes')
+
+B, S, L, V = 8, 2, 5, 11
+GARBAGE = [np.nan, np.inf, -1e30]
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """A model and made-up videos for it.
+
+  Attributes:
+    settings: as a config's ``model`` section.
+    streams: name -> shape of a video, (D,) vector, (T, D) sequence, (T, N, D) regions or grid.
+    attention: names of the weights that its steps give.
+  """
+
+  name: str
+  settings: dict
+  streams: dict
+  attention: tuple = ()
+
+
+SIZES = {'hidden': 8, 'embed': 6, 'project': 7, 'attention': 5, 'dropout': 0.5}
+VATEX = {'name': 'temporal_spatial', **SIZES, 'global_streams': ('image', 'motion', 'audio')}
+# Streams need not be equally long.
+STREAMS = {'image': (5, 4), 'motion': (4, 3), 'audio': (3,)}
+CASES = [
+  Case('vanilla', {**VATEX, 'variant': 'vanilla'}, STREAMS),
+  Case('temporal', {**VATEX, 'variant': 'temporal'}, STREAMS, ('temporal',)),
+  Case('spatial', {**VATEX, 'variant': 'spatial'}, {**STREAMS, 'objects': (3, 4, 5)}, ('spatial',)),
+]
+
+
+def test_every_model_is_among_the_cases():
+  assert {case.settings['name'] for case in CASES} == set(models.MODELS)
+
+
+def make_inputs(case, seed=0, B=B):
+  """Videos of all lengths: full, some frames, one, none; every other one lacks its vectors."""
+  rng = np.random.default_rng(seed)
+  features, masks = {}, {}
+  for name, shape in case.streams.items():
+    features[name] = rng.normal(size=(B, *shape)).astype(np.float32)
+    if len(shape) == 1:
+      masks[name] = np.arange(B) % 2 == 0
+      continue
+    T = shape[0]
+    frames = np.resize([T, min(3, T), 1, 0], B)
+    masks[name] = np.arange(T)[None] < frames[:, None]
+    if len(shape) == 3:
+      masks[name] = masks[name][..., None] & (rng.random((B, *shape[:2])) < 0.7)
+  return Inputs(features, masks, category=np.full(B, -1, np.int32))
+
+
+def dirty(inputs, garbage):
+  """The same videos with garbage wherever a mask says that there is nothing."""
+  features = {
+    name: np.where(inputs.masks[name][..., None], x, np.float32(garbage))
+    for name, x in inputs.features.items()
+  }
+  return inputs.replace(features=features)
+
+
+def rows(inputs, keep):
+  return jax.tree.map(lambda x: x[keep], inputs)
+
+
+def make_targets(seed=0, B=B):
+  """Captions of all lengths, one of them empty and one slot unused."""
+  rng = np.random.default_rng(seed)
+  words = rng.integers(UNK, V, (B, S, L)).astype(np.int32)
+  ends = np.resize([L - 1, 2, 0, 3, 1], (B, S))[..., None]
+  at = np.arange(L)[None, None]
+  words = np.where(at < ends, words, np.where(at == ends, EOS, PAD)).astype(np.int32)
+  words[1, 1] = PAD
+  return words
+
+
+class Setup:
+  """A case with parameters, and the few functions of it that are compiled."""
+
+  def __init__(self, case):
+    self.case, self.inputs, self.targets = case, make_inputs(case), make_targets()
+    self.module = models.build(case.settings, V)
+    shapes = jax.eval_shape(
+      functools.partial(init_params, self.module), jax.random.key(0), rows(self.inputs, slice(1))
+    )
+    # Larger than at the start of training, so that captions differ, and no biases of zero.
+    rng = np.random.default_rng(1)
+    draw = lambda x: rng.normal(size=x.shape, scale=1.5 / x.shape[0] ** 0.5)  # noqa: E731
+    self.params = jax.tree.map(lambda x: draw(x).astype(x.dtype), shapes)
+    self.forward = jax.jit(functools.partial(self._forward, self.module))
+    self.loss = jax.jit(jax.value_and_grad(self._loss, has_aux=True))
+
+  @staticmethod
+  def _forward(module, params, inputs, targets):
+    """Logits (B, S, L, V) and attention (L, B, S, N) of teacher forcing without dropout."""
+    captioner = bind(module, params)
+    memory = captioner.encode(inputs, None, train=False)
+    unrolled = teacher_forcing(captioner, memory, targets, attention=True)
+    return jnp.moveaxis(captioner.logits(unrolled.hidden), 0, 2), unrolled.attention
+
+  def _loss(self, params, inputs, targets, key, own_words=None):
+    return caption_loss(
+      bind(self.module, params), inputs, targets, key, smoothing=0.1, own_words=own_words
+    )
+
+  def logits(self, inputs, targets=None):
+    return np.asarray(self.forward(self.params, inputs, self._targets(targets))[0])
+
+  def grads(self, inputs, targets=None, seed=0, own_words=None):
+    """(loss, words, gradients) with dropout."""
+    (loss, words), grads = self.loss(
+      self.params, inputs, self._targets(targets), jax.random.key(seed), own_words
+    )
+    return float(loss), float(words), jax.device_get(grads)
+
+  def _targets(self, targets):
+    return self.targets if targets is None else targets
+
+
+@pytest.fixture(scope='module', params=CASES, ids=lambda case: case.name)
+def setup(request):
+  return Setup(request.param)
+
+
+def close(a, b, tolerance=1e-5):
+  jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance), a, b)
+
+
+def finite(tree):
+  return all(np.isfinite(x).all() for x in jax.tree.leaves(tree))
+
+
+def test_padding_may_hold_anything(setup):
+  clean = setup.logits(dirty(setup.inputs, 0.0))
+  assert finite(clean)
+  for garbage in GARBAGE:
+    close(setup.logits(dirty(setup.inputs, garbage)), clean)
+
+
+def test_padding_has_no_gradient(setup):
+  clean = setup.grads(dirty(setup.inputs, 0.0))
+  for garbage in GARBAGE:
+    close(setup.grads(dirty(setup.inputs, garbage)), clean)
+
+
+def test_batch_mates_change_nothing(setup):
+  """Not even mates that are broken."""
+  logits = setup.logits(setup.inputs)
+  other = make_inputs(setup.case, seed=5)
+  broken = jax.tree.map(lambda x: np.full_like(x, np.nan), other.features)
+  for row, mates in ((0, other), (1, other.replace(features=broken))):
+    mixed = jax.tree.map(np.copy, mates)
+    for ours, mixed_in in zip(jax.tree.leaves(setup.inputs), jax.tree.leaves(mixed)):
+      mixed_in[row] = ours[row]
+    close(setup.logits(mixed)[row], logits[row])
+
+
+def test_neither_batch_size_nor_padded_length_changes_anything(setup):
+  def longer(x, shape):
+    if len(shape) == 1:
+      return x
+    return np.pad(x, [(0, 0), (0, 3), *[(0, 0)] * (x.ndim - 2)])
+
+  one = rows(setup.inputs, slice(1, 2))
+  streams = setup.case.streams
+  padded = one.replace(
+    features={name: longer(x, streams[name]) for name, x in one.features.items()},
+    masks={name: longer(x, streams[name]) for name, x in one.masks.items()},
+  )
+  alone = setup.logits(padded, setup.targets[1:2])
+  close(alone[0], setup.logits(setup.inputs)[1])
+
+
+def test_one_frame_is_enough(setup):
+  """Row 2 has one frame: it counts as much as a batch of one-frame videos says it does."""
+  short = lambda x, shape: x[:, :1] if len(shape) > 1 else x  # noqa: E731
+  streams = setup.case.streams
+  one = setup.inputs.replace(
+    features={name: short(x, streams[name]) for name, x in setup.inputs.features.items()},
+    masks={name: short(x, streams[name]) for name, x in setup.inputs.masks.items()},
+  )
+  close(setup.logits(one)[2], setup.logits(setup.inputs)[2])
+
+
+def test_streams_that_a_video_lacks(setup):
+  """Without a stream there are captions still, and what it would have held changes nothing."""
+  for name in setup.case.streams:
+    masks = {**setup.inputs.masks, name: np.zeros_like(setup.inputs.masks[name])}
+    without = setup.inputs.replace(masks=masks)
+    logits = setup.logits(without)
+    assert finite(logits)
+    close(setup.logits(dirty(without, np.nan)), logits)
+    assert np.abs(logits - setup.logits(setup.inputs)).max() > 1e-3  # it is read at all
+
+
+def test_attention_weights(setup):
+  """They sum to 1, or are 0 where nothing is valid."""
+  _, attention = setup.forward(setup.params, dirty(setup.inputs, np.nan), setup.targets)
+  assert tuple(attention) == setup.case.attention
+  for weights in attention.values():
+    assert weights.shape[:3] == (L, B, S)
+    weights = np.asarray(weights)
+    assert (weights >= 0).all()
+    nothing = (weights == 0).all(axis=-1)
+    assert (nothing == nothing[:1, :, :1]).all()
+    assert nothing[0, 3, 0] and not nothing[0, :2].any()  # noqa: PT018
+    np.testing.assert_allclose(weights.sum(axis=-1), ~nothing, atol=1e-5)
+
+
+def test_edit_replaces_the_weights(setup):
+  asked = set()
+
+  def first_slot(name, weights, mask):
+    asked.add(name)
+    assert mask.shape == weights.shape
+    return jnp.zeros_like(weights).at[..., 0].set(1.0)
+
+  module = models.build({**setup.case.settings, 'edit': first_slot}, V)
+  forward = jax.jit(functools.partial(Setup._forward, module))
+  logits, attention = forward(setup.params, setup.inputs, setup.targets)
+  assert asked == set(setup.case.attention)
+  if not asked:
+    close(logits, setup.logits(setup.inputs))
+    return
+  for weights in attention.values():
+    np.testing.assert_array_equal(weights[..., 0], 1)
+    np.testing.assert_array_equal(weights[..., 1:], 0)
+  assert np.abs(logits - setup.logits(setup.inputs))[0].max() > 1e-3
+
+
+def test_teacher_forcing_is_one_step_after_another(setup):
+  """With dropout and without; noise that was made once is replayed exactly."""
+
+  @jax.jit
+  def run(params, inputs, targets, key):
+    captioner = bind(setup.module, params)
+    noise = captioner.noise(key, inputs, S, L)
+
+    def by_hand(noise):
+      memory = captioner.encode(inputs, noise and noise.encoder, train=False)
+      carry, out = captioner.start(memory, S, L), []
+      for t, words in enumerate(shift_right(targets)):
+        noise_t = noise and jax.tree.map(lambda x, t=t: x[t], noise.steps)
+        x = captioner.embed(words, noise_t)
+        carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=False)
+        assert extras.aux.shape == (B, S)
+        assert all(x.shape[:2] == (B, S) for x in jax.tree.leaves(carry))
+        out.append(captioner.logits(hidden))
+      return jnp.stack(out, axis=2)
+
+    memory = captioner.encode(inputs, noise.encoder, train=True)
+    unrolled = teacher_forcing(captioner, memory, targets, noise.steps, train=True)
+    noisy = jnp.moveaxis(captioner.logits(unrolled.hidden), 0, 2)
+    return noisy, by_hand(noise), by_hand(None)
+
+  args = (setup.params, setup.inputs, setup.targets)
+  noisy, by_hand, quiet = run(*args, jax.random.key(0))
+  close(by_hand, noisy)
+  close(quiet, setup.logits(setup.inputs))
+  assert np.abs(noisy - quiet).max() > 1e-2
+  again, *_ = run(*args, jax.random.key(0))
+  np.testing.assert_array_equal(again, noisy)
+  assert not np.array_equal(run(*args, jax.random.key(1))[0], noisy)
+
+
+def test_gradients_reach_every_parameter(setup):
+  loss, words, grads = setup.grads(setup.inputs)
+  assert words == (setup.targets != PAD).sum()
+  assert np.isfinite(loss)
+  assert finite(grads)
+  assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(grads))
+
+
+def test_gradients_are_finite_when_everything_is_masked(setup):
+  nothing = dirty(
+    setup.inputs.replace(masks=jax.tree.map(np.zeros_like, setup.inputs.masks)), np.nan
+  )
+  loss, words, grads = setup.grads(nothing)
+  assert words > 0
+  assert np.isfinite(loss)
+  assert finite(grads)
+  loss, words, grads = setup.grads(nothing, np.zeros_like(setup.targets))
+  assert loss == words == 0
+  assert all((g == 0).all() for g in jax.tree.leaves(grads))
+
+
+def test_scheduled_sampling_has_gradients(setup):
+  loss, words, grads = setup.grads(setup.inputs, own_words=np.float32(0.5))
+  assert words == (setup.targets != PAD).sum()
+  assert np.isfinite(loss)
+  assert finite(grads)
+  assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(grads))
+  given, *_ = setup.grads(setup.inputs, own_words=np.float32(0.0))
+  np.testing.assert_allclose(given, setup.grads(setup.inputs)[0], rtol=1e-5)
+  assert abs(loss - given) > 1e-3
+
+
+def test_eight_devices_give_what_one_gives(setup):
+  mesh = distributed.make_mesh(data=8)
+  batch = distributed.to_devices({'inputs': setup.inputs, 'targets': setup.targets}, mesh)
+  params = jax.device_put(setup.params, distributed.replicated(mesh))
+  (loss, words), grads = setup.loss(
+    params, batch['inputs'], batch['targets'], jax.random.key(0), None
+  )
+  assert len(loss.sharding.device_set) == 8
+  expected = setup.grads(setup.inputs)
+  np.testing.assert_allclose([loss, words], expected[:2], rtol=1e-5)
+  close(jax.device_get(grads), expected[2])
+
+
+def test_bfloat16(setup):
+  module = models.build(setup.case.settings, V, 'bfloat16')
+  shapes = jax.eval_shape(
+    functools.partial(init_params, module), jax.random.key(0), rows(setup.inputs, slice(1))
+  )
+  assert shapes == jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), setup.params)
+
+  @jax.jit
+  def run(params, inputs, targets):
+    logits, attention = Setup._forward(module, params, inputs, targets)
+    assert logits.dtype == jnp.bfloat16
+    assert all(w.dtype == jnp.float32 for w in attention.values())
+    loss = lambda p: caption_loss(bind(module, p), inputs, targets, jax.random.key(0))  # noqa: E731
+    (value, _), grads = jax.value_and_grad(loss, has_aux=True)(params)
+    assert value.dtype == jnp.float32
+    return token_log_probs(logits, targets), value, grads
+
+  clean, loss, grads = run(setup.params, dirty(setup.inputs, 0.0), setup.targets)
+  assert np.isfinite(loss)
+  assert finite(grads)
+  for garbage in (1e4, np.nan):
+    moved, _, grads = run(setup.params, dirty(setup.inputs, garbage), setup.targets)
+    assert finite(grads)
+    close(moved, clean, 3e-2)
+  exact = token_log_probs(setup.logits(setup.inputs), setup.targets)
+  assert np.abs(np.asarray(clean) - exact).max() < 0.15
+
+
+def test_greedy_beam_and_teacher_forcing_agree(setup):
+  @jax.jit
+  def run(params, inputs):
+    captioner = bind(setup.module, params)
+    memory = captioner.encode(inputs, None, train=False)
+    return greedy(captioner, memory, L), beam_search(captioner, memory, L, 1)
+
+  best, beam = run(setup.params, setup.inputs)
+  np.testing.assert_array_equal(best.tokens, beam.tokens)
+  close(best.log_prob, beam.log_prob)
+  assert len(np.unique(best.tokens[:, 0], axis=0)) > 1
+
+  tokens = np.repeat(best.tokens, S, axis=1)
+  logits = setup.logits(setup.inputs, tokens)
+  scores = np.where(tokens == PAD, 0, token_log_probs(logits, tokens))
+  close(scores.sum(axis=-1)[:, :1], best.log_prob)
+  likeliest = np.where(np.isin(np.arange(V), [EOS, *range(UNK + 1, V)]), logits, -np.inf)
+  np.testing.assert_array_equal(np.where(tokens == PAD, PAD, likeliest.argmax(axis=-1)), tokens)

@@ -1,0 +1,54 @@
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from vidcap_jax.models import recurrent
+
+pytestmark = pytest.mark.usefixtures('strict_dtypes')
+
+
+def test_lstm_is_flax_lstm_with_the_same_weights():
+  H, D, B = 5, 3, 4
+  rng = np.random.default_rng(0)
+  draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+  state, words = (draw(B, H), draw(B, H)), draw(6, B, D)  # (cell, output)
+  gates = {f'i{gate}': {'kernel': draw(D, H)} for gate in 'ifgo'}
+  gates |= {f'h{gate}': {'kernel': draw(H, H), 'bias': draw(H)} for gate in 'ifgo'}
+  inputs, outputs = (
+    np.concatenate([gates[side + gate]['kernel'] for gate in 'ifgo'], axis=1) for side in 'ih'
+  )
+  bias = np.concatenate([gates[f'h{gate}']['bias'] for gate in 'ifgo'])[None]
+
+  @jax.jit
+  def ours(cell, h):
+    def step(state, x):
+      h, cell = state
+      return recurrent.lstm(x @ inputs + h @ outputs + bias, cell), None
+
+    return jax.lax.scan(step, (h, cell), words)[0][::-1]
+
+  @jax.jit
+  def theirs(cell, h):
+    step = lambda state, x: nn.LSTMCell(H).apply({'params': gates}, state, x)  # noqa: E731
+    return jax.lax.scan(step, (cell, h), words)[0]
+
+  # Flax adds a bias to rows, which counts as rank promotion.
+  with jax.numpy_rank_promotion('allow'):
+    expected = theirs(*state)
+  jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), ours(*state), expected)
+
+
+def test_a_float32_cell_adds_up_what_bfloat16_gates_give():
+  """1,000 additions of about 0.004 to a cell near 1: bfloat16 sums would stand still."""
+  large, small = 20.0, 0.00390625
+  gates = jnp.array([[large, large, small, large]], jnp.bfloat16)  # input, forget, cell, output
+  cell = jnp.ones((1, 1), jnp.float32)
+  _, cell = jax.lax.fori_loop(
+    0, 1000, lambda _, s: recurrent.lstm(gates, s[1]), (jnp.zeros_like(cell), cell)
+  )
+  assert cell.dtype == jnp.float32
+  np.testing.assert_allclose(cell, 1 + 1000 * np.tanh(small), rtol=1e-3)

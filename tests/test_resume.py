@@ -1,0 +1,78 @@
+"""A run that is stopped in any way and started again ends as one that was not."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests import tiny
+from vidcap_jax.journal import read_journal
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, 'PYTHONPATH': str(ROOT)}
+
+
+@pytest.mark.parametrize(
+  ('moment', 'possible'),
+  # What had begun to be saved may have been saved or not.
+  [('train-3', [0]), ('saving-6', [0, 6]), ('val-16', [8, 12]), ('trained-0', [16])],
+)
+def test_killed_at_any_moment(moment, possible, tiny_run, tiny_data, tmp_path, capsys):
+  workdir = tmp_path / 'again'
+  shutil.copytree(tiny_run.parent / 'shots' / moment, workdir)
+  assert not (workdir / 'stages.json').exists()
+  with tiny.without_java():
+    tiny.run(tiny.get_config(tiny_data), workdir)
+  found = re.search(r'restored step (\d+) ', capsys.readouterr().out)
+  assert (int(found[1]) if found else 0) in possible
+  assert tiny.left_by(workdir) == tiny.left_by(tiny_run)
+
+
+def run_until(text: str, signal_number: int, argv, cwd) -> tuple[int, str]:
+  """Starts a command and sends it a signal once it prints TEXT; its exit code and output."""
+  process = subprocess.Popen(
+    argv, cwd=cwd, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+  )
+  guard = threading.Timer(200, process.kill)
+  guard.start()
+  lines = []
+  try:
+    for line in process.stdout:
+      lines.append(line)
+      if text in line:
+        os.kill(process.pid, signal_number)
+    return process.wait(), ''.join(lines)
+  finally:
+    guard.cancel()
+    process.kill()
+
+
+def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
+  config = f'--config={ROOT / "tests" / "tiny.py"}'
+  argv = [sys.executable, '-u', '-m', 'vidcap_jax.main', config, f'--config.data.dir={tiny_data}']
+  argv.append('--workdir=work')  # a relative folder
+  code, said = run_until('step 9/16', signal.SIGKILL, argv, tmp_path)
+  assert code == -signal.SIGKILL, said
+  assert 'step 16/16' not in said
+
+  code, said = run_until('step 10/16', signal.SIGTERM, argv, tmp_path)
+  assert code == 143, said
+  assert 'Traceback' not in said
+  assert re.search('restored step [68] ', said)
+  saved = max(r['step'] for r in read_journal(tmp_path / 'work') if r['kind'] == 'train')
+  assert 10 <= saved < 16
+  assert f'SIGTERM: saved step {saved} of stage' in said
+  assert (tmp_path / 'work' / 'checkpoints' / 'xe' / str(saved)).is_dir()
+
+  done = subprocess.run(
+    argv, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=200
+  )
+  assert done.returncode == 0, done.stderr
+  assert f'restored step {saved} ' in done.stdout
+  assert tiny.left_by(tmp_path / 'work') == tiny.left_by(tiny_run)

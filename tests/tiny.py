@@ -1,0 +1,194 @@
+"""A data set of twelve videos, a config to train on it in seconds, and what such a run leaves.
+
+The file is a config too: ``--config=tests/tiny.py --config.data.dir=DIR`` with DIR from ``build``.
+"""
+
+import contextlib
+import hashlib
+import json
+import pathlib
+import shutil
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from ml_collections import ConfigDict
+
+from configs import common
+from data_prep.builder import Options
+from data_prep.builder import build as build_data_set
+from vidcap_jax import checkpoint, distributed, experiment, train
+from vidcap_jax.evaluation import java
+from vidcap_jax.journal import TIMING, Journal, read_journal
+
+COLOURS = ('red', 'green', 'blue')
+ACTIONS = ('rises', 'falls', 'spins fast')
+SPLITS = ('train',) * 7 + ('val',) * 3 + ('test',) * 2
+CHANNELS = 8
+
+
+def build(folder, splits=SPLITS, *, refer=('train', 'val'), channels=CHANNELS, **sidecar) -> str:
+  """Writes features and annotations to FOLDER and builds FOLDER/data; returns its path.
+
+  Args:
+    folder: a new one.
+    splits: of the videos v0, v1, …
+    refer: the splits whose videos have captions: v0 has one, v1 two and so on up to four.
+    channels: of the only stream, 'image'.
+    sidecar: what is known of the stream: extractor, version, sampling.
+  """
+  folder = pathlib.Path(folder)
+  (folder / 'image').mkdir(parents=True)
+  rows = []
+  rng = np.random.default_rng(0)
+  for i, split in enumerate(splits):
+    colour, action = COLOURS[i % 3], ACTIONS[i // 3 % 3]
+    features = rng.normal(size=(2 + i % 3, channels)).astype(np.float32) / 4
+    features[:, i % 3] += 2
+    features[:, 3 + i // 3 % 3] += 2
+    np.save(folder / 'image' / f'v{i}.npy', features)
+    captions = [f'a {colour} ball {action}', f'the {colour} one {action}', f'{colour} ball']
+    captions = [*captions, f'a ball that is {colour} {action}'][: 1 + i % 4]
+    for caption in captions if split in refer else ['']:
+      rows.append({'video_id': f'v{i}', 'split': split, 'caption': caption})
+  (folder / 'image' / 'stream.json').write_text(json.dumps({'extractor': 'tiny', **sidecar}))
+  annotations = folder / 'captions.jsonl'
+  annotations.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+  build_data_set(
+    Options(
+      form='jsonl',
+      annotations=(str(annotations),),
+      features={'image': str(folder / 'image')},
+      out=str(folder / 'data'),
+      min_count=1,
+    )
+  )
+  return str(folder / 'data')
+
+
+def get_config(data: str = '') -> ConfigDict:
+  """A config of 16 steps, 2 an epoch, with a checkpoint every 6 and a validation every 8."""
+  c = common.temporal_spatial(common.base(), 'temporal')
+  c.data.dir = data
+  c.data.captions_per_video = 2
+  c.data.length_buckets = ()
+  c.model.global_streams = c.model.temporal_streams = ('image',)
+  for size in ('hidden', 'embed', 'project', 'attention'):
+    c.model[size] = 8
+  c.train.batch_size = 8
+  c.train.epochs = 8.0
+  c.optimizer.learning_rate = 0.02
+  c.decode.method = 'greedy'
+  c.decode.beam = 2
+  c.eval.batch_size = 8
+  c.eval.every_epochs = 4.0
+  c.eval.metrics = ('CIDEr',)
+  c.eval.splits = ('test',)
+  c.checkpoint.every_steps = 6
+  c.log.every_steps = 1
+  c.log.tensorboard = False
+  return c.lock()
+
+
+def small_config(data: str, **train_settings) -> ConfigDict:
+  """As ``get_config`` with a program that compiles in half the time, and 8 steps."""
+  c = get_config(data)
+  c.model.variant = 'vanilla'
+  c.model.dropout = 0.0
+  c.optimizer.name = 'sgd'
+  c.train.epochs = 4.0
+  c.eval.every_epochs = 1.0
+  c.checkpoint.every_steps = 0
+  c.train.update(train_settings)
+  return c
+
+
+def run(config: ConfigDict, workdir) -> pathlib.Path:
+  """``experiment.run`` on all devices; returns the workdir."""
+  experiment.run(config, pathlib.Path(workdir), distributed.make_mesh())
+  return pathlib.Path(workdir)
+
+
+@contextlib.contextmanager
+def without_java():
+  """Splits captions at spaces: for the words of this data set that is what the tokeniser does."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(java, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions])
+    yield
+
+
+@contextlib.contextmanager
+def photographed(workdir: pathlib.Path, folder: pathlib.Path, moments):
+  """Copies WORKDIR to FOLDER/WHAT-STEP at moments (what, step) of a run inside.
+
+  A process that is killed leaves its folder as it was: a copy made at that moment, while
+  checkpoints are being written in the background, stands for it. WHAT is 'train' or 'val', before
+  that record is written; 'saving', as soon as a checkpoint has begun to be saved; 'trained'.
+  """
+
+  def shoot(what, step):
+    if (what, step) in moments:
+      with contextlib.suppress(shutil.Error):  # files that are renamed meanwhile
+        shutil.copytree(workdir, folder / f'{what}-{step}')
+
+  write, save, write_json = Journal.write, checkpoint.save, experiment._write_json
+
+  def writing(self, step, kind, values):
+    shoot(kind, step)
+    write(self, step, kind, values)
+
+  def saving(manager, step, *rest):
+    save(manager, step, *rest)
+    shoot('saving', step)
+
+  def writing_json(path, data):
+    if path.name == 'stages.json':
+      shoot('trained', 0)
+    write_json(path, data)
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(Journal, 'write', writing)
+    patch.setattr(train.checkpoint, 'save', saving)
+    patch.setattr(experiment, '_write_json', writing_json)
+    yield
+
+
+def left_by(workdir: pathlib.Path) -> dict:
+  """What has to be equal after equal runs: arrays as digests, records without times."""
+  files = {
+    str(path.relative_to(workdir)): path.read_text()
+    for path in sorted(workdir.glob('eval/**/captions.json'))
+  }
+  records = [{k: v for k, v in r.items() if k not in TIMING} for r in read_journal(workdir)]
+  checkpoints = {
+    str(path.relative_to(workdir)): read_checkpoint(path)
+    for path in sorted(workdir.glob('checkpoints/*/*'))
+    if path.name.isdigit()
+  }
+  stages = json.loads((workdir / 'stages.json').read_text())
+  return {'captions': files, 'records': records, 'stages': stages, 'checkpoints': checkpoints}
+
+
+def read_checkpoint(path: pathlib.Path) -> dict:
+  """Digests of all arrays of a checkpoint folder by name, and its progress."""
+  items = ocp.args.Composite(
+    params=ocp.args.StandardRestore(),
+    training=ocp.args.StandardRestore(),
+    meta=ocp.args.JsonRestore(),
+  )
+  handler = ocp.CompositeCheckpointHandler()
+  with ocp.Checkpointer(handler) as reader:
+    whole = reader.restore(path.absolute(), args=items)
+  arrays = {'params': whole['params'], 'training': whole['training']}
+  found = {
+    jax.tree_util.keystr(name): digest(np.asarray(leaf))
+    for name, leaf in jax.tree.leaves_with_path(arrays)
+  }
+  assert len(found) > 10
+  return {'arrays': found, 'progress': whole['meta']['progress']}
+
+
+def digest(array: np.ndarray) -> str:
+  """Changes with any bit of an array, its shape or dtype."""
+  return f'{array.dtype}{array.shape} {hashlib.sha256(array.tobytes()).hexdigest()[:12]}'
