@@ -82,7 +82,7 @@ def _load_efficientnet():
     outputs = {
       'pooled': lambda: grid.mean((1, 2)),
       'grid': lambda: grid,
-      'moments': lambda: jnp.concatenate([across, down], -1),  # (B, 2 D)
+      'moments': lambda: jnp.concatenate([grid.mean((1, 2)), across, down], -1),  # (B, 3 D)
     }
     return {name: outputs[name]() for name in wanted}
 
@@ -96,8 +96,13 @@ NETWORKS = {
 
 
 def _change(moments: np.ndarray) -> np.ndarray:
-  """Each sampled frame to the next one, (T - 1, D); one row of zeros for a single frame."""
-  return np.diff(moments, axis=0) if len(moments) > 1 else np.zeros_like(moments)
+  """(T, D) to each frame's change to the next one and the size of it, (T - 1, 2 D).
+
+  A model that averages over time sees the net change in the one and how much there was in all, to
+  and fro, in the other. A single frame gives one row of zeros.
+  """
+  change = np.diff(moments, axis=0) if len(moments) > 1 else np.zeros_like(moments)
+  return np.concatenate([change, np.abs(change)], axis=1)
 
 
 def _same(array: np.ndarray) -> np.ndarray:
@@ -124,7 +129,7 @@ REGISTRY: dict[str, Extractor] = {
   ),
   # The shift of the responses within the frame shows which way things move; pooled features can't.
   'efficientnet_lite0_motion': Extractor(
-    'sequence', (None, 2560), f'{_LITE0}/moments-1', 'efficientnet_lite0', ('moments',), _change
+    'sequence', (None, 7680), f'{_LITE0}/moments-2', 'efficientnet_lite0', ('moments',), _change
   ),
   'random_vector': _random('vector', (random_features.CHANNELS,), 'frame', _mean),
   'random_sequence': _random('sequence', (None, random_features.CHANNELS), 'frame'),

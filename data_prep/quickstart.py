@@ -22,14 +22,14 @@ from vidcap_jax.data.schema import MANIFEST_NAME, DataError
 
 STREAMS = {'image': 'efficientnet_lite0', 'motion': 'efficientnet_lite0_motion'}
 SAMPLING = {'uniform': 8}
-VIDEOS = 480
+VIDEOS = 600
 CAPTIONS = 5
 
 RECIPE = 'recipe.json'
 FACTS = 'facts.json'
 ANNOTATIONS = 'captions.jsonl'
 DATA_SET = 'dataset'
-_VERSION = 1  # of the clips and captions: changes whenever a seed would give others
+_VERSION = 2  # of the clips and captions: changes whenever a seed would give others
 
 
 def _write_text(path: pathlib.Path, text: str) -> None:

@@ -100,11 +100,9 @@ def frames(clip: Clip) -> np.ndarray:
     done = min(max(done, 0.0), 1.0)
     place = along * (begin + (end - begin) * done) + aside * lane
     size, angle, visible = radius, tilt, True
-    if clip.action == 'zigzags':
-      wave = (done * 3 + phase) % 1
-      place = place + aside * (0.35 * (4 * abs(wave - 0.5) - 1) - 0.5 * lane)
-    elif clip.action == 'spins':
-      angle += turn * done * 2.6 * np.pi
+    if clip.action == 'spins':
+      # About 35 degrees from one of 8 sampled frames to the next: far from every shape's symmetry.
+      angle += turn * done * 1.5 * np.pi
     elif clip.action == 'grows':
       size *= 0.9 + 1.4 * done
     elif clip.action == 'shrinks':

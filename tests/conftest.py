@@ -15,14 +15,13 @@ os.environ['XLA_FLAGS'] = ' '.join(
     os.environ.get('XLA_FLAGS', ''),
     '--xla_force_host_platform_device_count=8',
     '--xla_cpu_multi_thread_eigen=false',
-    '--xla_backend_optimization_level=0',  # compiling takes far longer than running what is compiled
+    '--xla_backend_optimization_level=0',  # compiling takes far longer than what is compiled
   ]
 ).strip()
 # Equal programs are compiled once in a test run, in its subprocesses too.
 os.environ['JAX_COMPILATION_CACHE_DIR'] = tempfile.mkdtemp(prefix='vidcap_jax_tests_')
 os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
 os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
-atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
 # For what tests share, whichever way pytest is started.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -31,6 +30,8 @@ import pytest
 from absl import flags
 
 from tests import tiny
+
+atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()

@@ -72,7 +72,7 @@ def get_config(data: str = '') -> ConfigDict:
   c = common.temporal_spatial(common.base(), 'temporal')
   c.data.dir = data
   c.data.captions_per_video = 2
-  c.data.length_buckets = ()
+  c.data.length_buckets = (6,)  # every second step
   c.model.global_streams = c.model.temporal_streams = ('image',)
   for size in ('hidden', 'embed', 'project', 'attention'):
     c.model[size] = 8
@@ -94,6 +94,7 @@ def get_config(data: str = '') -> ConfigDict:
 def small_config(data: str, **train_settings) -> ConfigDict:
   """As ``get_config`` with a program that compiles in half the time, and 8 steps."""
   c = get_config(data)
+  c.data.length_buckets = ()
   c.model.variant = 'vanilla'
   c.model.dropout = 0.0
   c.optimizer.name = 'sgd'
@@ -114,7 +115,9 @@ def run(config: ConfigDict, workdir) -> pathlib.Path:
 def without_java():
   """Splits captions at spaces: for the words of this data set that is what the tokeniser does."""
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(java, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions])
+    patch.setattr(
+      java, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions]
+    )
     yield
 
 
@@ -172,21 +175,19 @@ def left_by(workdir: pathlib.Path) -> dict:
 
 def read_checkpoint(path: pathlib.Path) -> dict:
   """Digests of all arrays of a checkpoint folder by name, and its progress."""
-  items = ocp.args.Composite(
-    params=ocp.args.StandardRestore(),
-    training=ocp.args.StandardRestore(),
-    meta=ocp.args.JsonRestore(),
-  )
-  handler = ocp.CompositeCheckpointHandler()
-  with ocp.Checkpointer(handler) as reader:
-    whole = reader.restore(path.absolute(), args=items)
-  arrays = {'params': whole['params'], 'training': whole['training']}
+  device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+  items = {}
+  for name in ('params', 'training'):
+    saved = ocp.StandardCheckpointHandler().metadata((path / name).absolute()).tree
+    items[name] = ocp.args.StandardRestore(checkpoint.abstract(saved, device))
+  with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
+    arrays = dict(reader.restore(path.absolute(), args=ocp.args.Composite(**items)))
   found = {
     jax.tree_util.keystr(name): digest(np.asarray(leaf))
     for name, leaf in jax.tree.leaves_with_path(arrays)
   }
   assert len(found) > 10
-  return {'arrays': found, 'progress': whole['meta']['progress']}
+  return {'arrays': found, 'progress': checkpoint.read_meta(path)['progress']}
 
 
 def digest(array: np.ndarray) -> str:

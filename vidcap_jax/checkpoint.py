@@ -10,7 +10,7 @@ import logging
 import math
 import pathlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -76,13 +76,15 @@ def steps(directory: pathlib.Path) -> list[int]:
 
 
 def restore_latest(
-  directory: pathlib.Path, params: Any, training: Any
+  directory: pathlib.Path, params: Any, training: Any, check: Callable[[Mapping], None]
 ) -> tuple[int, Any, Any, dict] | None:
   """The newest checkpoint that can be read, as (step, params, training, meta); None without any.
 
   Args:
     directory: of the stage.
     params, training: abstract trees (``jax.ShapeDtypeStruct`` with shardings) of what to expect.
+    check: called with a checkpoint's meta before its arrays are read; what it raises is raised
+      here, so that a checkpoint of something else is not taken for a damaged one.
 
   Half-written, empty or damaged step folders are passed over with a message and set aside under
   another name, so that their step can be saved again.
@@ -93,56 +95,69 @@ def restore_latest(
     (p for p in directory.iterdir() if p.name.isdigit()), key=lambda p: -int(p.name)
   ):
     try:
-      if not (path / _COMPLETE).is_file():
-        raise DataError('it was not completely written')
-      items = ocp.args.Composite(
+      meta = read_meta(path)
+    except DataError as error:
+      _set_aside(path, error)
+      continue
+    check(meta)
+    try:
+      restored = _read(
+        path,
         params=ocp.args.StandardRestore(params),
         training=ocp.args.StandardRestore(training),
-        meta=ocp.args.JsonRestore(),
       )
-      restored = _checkpointer().restore(path.absolute(), args=items)
-      return int(path.name), restored['params'], restored['training'], restored['meta']
-    except Exception as error:  # Damage shows as many kinds of error; all mean the same here.
+      return int(path.name), restored['params'], restored['training'], meta
+    except DataError as error:
       _set_aside(path, error)
   return None
 
 
-def _set_aside(path: pathlib.Path, error: Exception) -> None:
-  lines = str(error).strip().splitlines() or [type(error).__name__]
+def _set_aside(path: pathlib.Path, error: DataError) -> None:
   if distributed.is_main():
     number = 0
     while (aside := path.with_name(f'{path.name}.broken{number or ""}')).exists():
       number += 1
     path.rename(aside)
-    print(
-      f'checkpoint {path} cannot be read ({lines[0]}): passed over, moved to {aside.name}',
-      file=sys.stderr,
-      flush=True,
-    )
+    print(f'{error}: passed over, moved to {aside.name}', file=sys.stderr, flush=True)
   distributed.wait_for_all('set_aside')
+
+
+def _read(path: pathlib.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
+  """Some items of a checkpoint folder.
+
+  Raises:
+    DataError: there is none, or it is damaged.
+  """
+  if not (path / _COMPLETE).is_file():
+    raise DataError(f'checkpoint {path} was not completely written')
+  try:
+    return _checkpointer().restore(path.absolute(), args=ocp.args.Composite(**items))
+  except Exception as error:  # Damage shows as many kinds of error; all mean the same here.
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    raise DataError(f'checkpoint {path} cannot be read ({lines[0][:200]})') from error
 
 
 def read_meta(path: pathlib.Path) -> dict:
   """The ``meta`` of a checkpoint folder.
 
   Raises:
-    DataError: no checkpoint there.
+    DataError: no checkpoint there, or a damaged one.
   """
-  if not (path / _COMPLETE).is_file():
-    raise DataError(f'{path}: no complete checkpoint there')
-  items = ocp.args.Composite(meta=ocp.args.JsonRestore())
-  return _checkpointer().restore(path.absolute(), args=items)['meta']
+  return _read(path, meta=ocp.args.JsonRestore())['meta']
 
 
 def read_params(path: pathlib.Path, params: Any) -> Any:
-  """The parameters of a checkpoint folder, onto the shardings of the abstract tree ``params``."""
-  items = ocp.args.Composite(params=ocp.args.StandardRestore(params))
-  return _checkpointer().restore(path.absolute(), args=items)['params']
+  """The parameters of a checkpoint folder, onto the shardings of the abstract tree ``params``.
+
+  Raises:
+    DataError: no checkpoint there, or a damaged one.
+  """
+  return _read(path, params=ocp.args.StandardRestore(params))['params']
 
 
 def read_params_as_saved(path: pathlib.Path) -> Any:
   """The parameters of a checkpoint folder in the shapes they were saved in, on one device."""
-  metadata = _checkpointer().item_metadata(path.absolute())['params']
+  metadata = ocp.StandardCheckpointHandler().metadata((path / 'params').absolute())
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
   abstract = jax.tree.map(
     lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), metadata.tree
@@ -161,7 +176,10 @@ def best_step(directory: pathlib.Path) -> int | None:
 
 def _score(path: pathlib.Path) -> float:
   file = path / 'metrics' / 'metrics'  # Orbax's own; its manager chooses the best by it too
-  return json.loads(file.read_text())[SCORE] if file.is_file() else float('-inf')
+  try:
+    return json.loads(file.read_text())[SCORE]
+  except (OSError, ValueError):  # saved between validations, or damaged
+    return float('-inf')
 
 
 def abstract(tree: Any, sharding: jax.sharding.Sharding) -> Any:

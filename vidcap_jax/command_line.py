@@ -1,4 +1,4 @@
-"""Parsing flags: what is wrong with them is told in one line, with the config keys that are near."""
+"""Parsing flags: what is wrong with them is told in a line, with the config keys that are near."""
 
 import difflib
 import re
@@ -20,14 +20,19 @@ def parse(argv: list[str]) -> list[str]:
     if config is not None:
       config.seed  # noqa: B018  ml_collections tells of a missing file when the config is used
     return rest
-  except (flags.Error, OSError) as error:
+  except OSError as error:
+    sys.exit(f'error: --config: {_last_line(error)}')
+  except flags.Error as error:
     # Errors in a config file come with a whole traceback, and what happened at its end.
-    line = str(error).strip().splitlines()[-1].strip()
-    sys.exit(f'error: {re.sub(r"^[a-z_.]+ConfigError: ", "--config: ", line)}')
+    sys.exit('error: ' + re.sub(r'^[a-z_.]+ConfigError: ', '--config: ', _last_line(error)))
   except (AttributeError, KeyError, TypeError, ValueError):
     if not (problems := _unknown_keys(argv)):
       raise
     sys.exit(f'error: {"; ".join(problems)}')
+
+
+def _last_line(error: Exception) -> str:
+  return str(error).strip().splitlines()[-1].strip()
 
 
 def _unknown_keys(argv: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ class Restored:
   streams: tuple[Stream, ...]
 
 
-def find_checkpoint(path: str) -> pathlib.Path:
+def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
   """The step folder that a workdir, stage folder or step folder stands for.
 
   A workdir means the best checkpoint of its last finished stage, or of its last stage with
@@ -53,10 +53,10 @@ def find_checkpoint(path: str) -> pathlib.Path:
   """
   folder = pathlib.Path(path)
   if not folder.is_dir():
-    raise DataError(f'--checkpoint={path}: no such folder')
+    raise DataError(f'{setting}={path}: no such folder')
   if (best := checkpoint.best_step(folder)) is not None:
     return folder / str(best)
-  if folder.name.isdigit():
+  if folder.name.isdigit() and int(folder.name) in checkpoint.steps(folder.parent):
     return folder
   finished = finished_stages(folder)
   stages = [folder / 'checkpoints' / name for name in reversed(finished)]
@@ -66,9 +66,7 @@ def find_checkpoint(path: str) -> pathlib.Path:
   for stage in stages:
     if (best := checkpoint.best_step(stage)) is not None:
       return stage / str(best)
-  raise DataError(
-    f'--checkpoint={path}: no checkpoint in this folder; give a workdir or step folder'
-  )
+  raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
 
 
 def finished_stages(workdir: pathlib.Path) -> dict[str, dict]:
@@ -134,9 +132,25 @@ def check_decode(settings: Mapping) -> None:
   """ConfigError for decoding settings that make no sense, before anything is computed."""
   if settings['method'] not in METHODS:
     raise ConfigError(f'unknown decode.method {settings["method"]!r}; known: {", ".join(METHODS)}')
-  if settings['beam'] < 1:
-    raise ConfigError(f'decode.beam must be at least 1, got {settings["beam"]}')
+  for name, least in (('beam', 1), ('min_length', 0), ('no_repeat_ngram', 0)):
+    if settings[name] < least:
+      raise ConfigError(f'decode.{name} must be at least {least}, got {settings[name]}')
   Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+
+
+def check_scores(settings: Mapping) -> None:
+  """ConfigError for ``eval.metrics`` or ``eval.metric`` that there are not."""
+  from vidcap_jax.evaluation.metrics import METRICS
+
+  if unknown := [name for name in settings['metrics'] if name not in METRICS]:
+    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
+  bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
+  scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
+  if settings['metric'] not in scores:
+    raise ConfigError(
+      f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
+      + ', '.join(scores)
+    )
 
 
 def make_decoder(
@@ -321,7 +335,7 @@ def evaluate_command(
   """``--mode=evaluate``: where the data and results are by default, and what is printed."""
   directory = directory or restored.config.data.dir
   # WORKDIR/checkpoints/STAGE/STEP
-  folder = pathlib.Path(output) if output else restored.path.parents[2] / 'eval' / split
+  folder = pathlib.Path(output) if output else restored.path.absolute().parents[2] / 'eval' / split
   report = evaluate(restored, directory, split, folder)
   if distributed.is_main():
     print(f'{split}, {restored.path}: {summary(report)}\nwritten to {folder}', flush=True)

@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import distributed, evaluate, predict
 from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.errors import ConfigError
 from vidcap_jax.train import train
 
 
@@ -21,6 +22,8 @@ def run(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
   if not config.seeds:
     run_one(config, workdir, mesh)
     return
+  if wrong := [seed for seed in config.seeds if not isinstance(seed, int)]:
+    raise ConfigError(f'config.seeds are whole numbers, e.g. --config.seeds=0,1,2; not {wrong}')
   reports = {}
   for seed in config.seeds:
     one = config.copy_and_resolve_references()
@@ -127,16 +130,16 @@ def prepare_data(config: ConfigDict, workdir: pathlib.Path) -> str:
 
 
 def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
-  """Saves the config in a new workdir; compares it with the saved one in an old.
+  """Saves the config in a workdir without checkpoints; compares it with the saved one in others.
 
   Raises:
     DataError: they differ; every differing key is listed.
   """
   path = workdir / 'config.json'
   ours = json.loads(json.dumps(config.to_dict()))
-  started = any((workdir / 'checkpoints').glob('*/*'))
+  started = path.is_file() and any((workdir / 'checkpoints').glob('*/*'))
   distributed.wait_for_all('config')  # every process has looked before one writes
-  if not (started and path.is_file()):  # before the first checkpoint settings can be mended
+  if not started:  # a command that failed at first may be mended
     if distributed.is_main():
       _write_json(path, ours)
     return

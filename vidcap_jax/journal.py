@@ -10,6 +10,8 @@ import pathlib
 import shutil
 from collections.abc import Mapping
 
+import numpy as np
+
 # Fields that differ between equal runs; everything else is reproducible.
 TIMING = ('captions_per_second', 'input_wait', 'seconds')
 
@@ -39,8 +41,8 @@ class Journal:
 
   def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
     """Adds a record; ``kind`` is 'train' or the name of a split. Not-finite values become null."""
-    finite = {k: _finite(v) for k, v in values.items()}
-    record = {'stage': self.stage, 'step': step, 'kind': kind, **finite}
+    plain = {k: _plain(v) for k, v in values.items()}
+    record = {'stage': self.stage, 'step': step, 'kind': kind, **plain}
     self._file.write(json.dumps(record) + '\n')
     self._file.flush()
     self._to_board(record)
@@ -71,7 +73,7 @@ def read_journal(workdir: pathlib.Path) -> list[dict]:
   return records
 
 
-def _finite(value):
-  if isinstance(value, float) and not math.isfinite(value):
-    return None
-  return value
+def _plain(value):
+  """A value that JSON has: Python's numbers for numpy's, None for what is not finite."""
+  value = value.item() if isinstance(value, np.generic) else value
+  return None if isinstance(value, float) and not math.isfinite(value) else value

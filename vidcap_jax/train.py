@@ -19,7 +19,7 @@ from vidcap_jax import checkpoint, distributed, evaluate, models, transfer
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import select_streams, to_inputs
@@ -144,8 +144,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
 
     value, grads = jax.value_and_grad(loss)(state.params)
     norm = optax.tree.norm(grads)
-    finite = jnp.isfinite(value) & jnp.isfinite(norm)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    finite = jnp.isfinite(jnp.stack([value, norm, optax.tree.norm(updates)])).all()
     new = (optax.apply_updates(state.params, updates), opt_state)
     params, opt_state = jax.tree.map(
       lambda a, b: jnp.where(finite, a, b), new, (state.params, state.opt_state)
@@ -162,21 +162,24 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   shapes = checkpoint.abstract(
     jax.eval_shape(initialise, jax.random.key(0)), distributed.replicated(mesh)
   )
-  restored = checkpoint.restore_latest(folder, shapes.params, shapes.replace(params=None))
+  restored = checkpoint.restore_latest(
+    folder, shapes.params, shapes.replace(params=None), functools.partial(_check_data, manifest)
+  )
   if restored:
     start, params, rest, meta = restored
     state, progress = rest.replace(params=params), meta['progress']
     say(f'restored step {start} from {folder / str(start)}')
   else:
     start = 0
+    theirs = config.train.init_from and evaluate.find_checkpoint(
+      _source_of(config.train.init_from, workdir), 'config.train.init_from'
+    )
     initialise = jax.jit(initialise, out_shardings=distributed.replicated(mesh))
     state = initialise(jax.random.key(config.seed))
     progress = {'best_score': None, 'best_step': None, 'since_best': 0, 'stopped': False}
-    if config.train.init_from:
-      path = evaluate.find_checkpoint(_source_of(config.train.init_from, workdir))
-      state = state.replace(
-        params=_start_from(path, state.params, config, vocabulary, streams, say)
-      )
+    if theirs:
+      params = _start_from(theirs, state.params, config, vocabulary, streams, say)
+      state = state.replace(params=params)
 
   manager = checkpoint.open_manager(folder, config.checkpoint.keep)
   journal = (
@@ -269,6 +272,16 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   return progress | {'steps': total_steps}
 
 
+def _check_data(manifest: Manifest, meta: Mapping) -> None:
+  """DataError if a checkpoint that training would go on from was trained on other data."""
+  if meta['data']['hash'] != manifest.hash:
+    raise DataError(
+      f'the data set {manifest.name!r} has changed since this workdir was trained on it (hash '
+      f'{meta["data"]["hash"]} there, {manifest.hash} now); use another --workdir, with '
+      'config.train.init_from to start from its parameters'
+    )
+
+
 def _lengths(texts, vocabulary: Vocabulary, length: int) -> np.ndarray:
   """Tokens of every caption of a split, EOS included, video after video."""
   captions = (caption for video in texts for caption in video.captions)
@@ -290,6 +303,7 @@ def _validator(
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
 
+  evaluate.check_scores(config.eval)
   source = open_split(config.data.dir, config.data.val_split)
   texts = list(pipeline.read_texts(source, config.data.threads))
   ids = [video.video_id for video in texts]
@@ -332,10 +346,11 @@ def _check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, s
 
 def _update_progress(progress: dict, step: int, score: float, patience: int) -> None:
   """Early stopping: counts validations since the best score."""
-  if score == score and (progress['best_score'] is None or score > progress['best_score']):
-    progress.update(best_score=score, best_step=step, since_best=0)
-  else:
-    progress['since_best'] += 1
+  best = progress['best_score']
+  better = score == score and (best is None or score > best)
+  if better or score == best:  # of equal ones the latest is kept as the best checkpoint
+    progress.update(best_score=score, best_step=step)
+  progress['since_best'] = 0 if better else progress['since_best'] + 1
   progress['stopped'] = bool(patience) and progress['since_best'] >= patience
 
 

@@ -70,7 +70,8 @@ def transfer(
         differences.append(f'{name}: {why}, starts from scratch')
     out[name] = value
   differences += [
-    f'{name} {old[name].shape}: only in the checkpoint, dropped' for name in old.keys() - new.keys()
+    f'{name} {old[name].shape}: only in the checkpoint, dropped'
+    for name in sorted(old.keys() - new.keys())
   ]
   if not copied:
     raise DataError('init_from: no parameter of the checkpoint fits this model')

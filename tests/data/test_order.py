@@ -162,3 +162,130 @@ def test_evaluation_visits_each_video_once_in_order(videos, batch):
   assert [v for v, _ in rows if v >= 0] == list(range(videos))
   assert all(captions is None for _, captions in rows)
   assert len(rows) - videos < batch
+
+
+# ---------------------------------------------------------------- rounds by caption length
+
+
+@st.composite
+def grouped(draw):
+  """(counts, lengths, batch, captions per video, seed)."""
+  counts = np.array(draw(COUNTS))
+  total = int(counts.sum())
+  lengths = draw(st.lists(st.integers(1, 9), min_size=total, max_size=total))
+  return counts, np.array(lengths), draw(SIZES), draw(SIZES), draw(SEEDS)
+
+
+def make_grouped(case):
+  counts, lengths, batch, per_video, seed = case
+  return TrainOrder(counts, batch, per_video, seed, lengths)
+
+
+def lengths_of(case, video, captions):
+  counts, lengths, *_ = case
+  start = int(counts[:video].sum())
+  return [int(lengths[start + c]) for c in captions if c >= 0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(grouped(), st.integers(0, 2))
+def test_grouped_an_epoch_uses_every_caption_once(case, epoch):
+  counts, _, batch, per_video, seed = case
+  order = make_grouped(case)
+  rows = epoch_rows(order, epoch)
+  used = [(video, c) for _, video, captions in rows for c in captions if c >= 0]
+  assert sorted(used) == [(v, c) for v, count in enumerate(counts) for c in range(count)]
+  assert order.steps_per_epoch == TrainOrder(counts, batch, per_video, seed).steps_per_epoch
+  for step in range(order.steps_per_epoch):
+    videos = [video for s, video, _ in rows if s == step and video >= 0]
+    assert videos
+    assert len(videos) == len(set(videos))
+
+
+@settings(max_examples=60, deadline=None)
+@given(grouped(), st.integers(0, 2))
+def test_longest_is_that_of_the_batch(case, epoch):
+  order = make_grouped(case)
+  first = epoch * order.steps_per_epoch
+  for step in range(first, first + order.steps_per_epoch):
+    rows = [order.row(step, r) for r in range(order.batch_size)]
+    longest = max(n for video, captions in rows for n in lengths_of(case, video, captions))
+    assert order.longest(step) == longest
+
+
+@settings(max_examples=60, deadline=None)
+@given(grouped(), st.integers(0, 2))
+def test_a_round_takes_each_videos_next_longer_captions(case, epoch):
+  counts, _, _, per_video, _ = case
+  order = make_grouped(case)
+  rounds = {}
+  for step, video, captions in epoch_rows(order, epoch):
+    at_epoch, number, _ = order.locate(epoch * order.steps_per_epoch + step)
+    assert at_epoch == epoch
+    if video >= 0:
+      rounds[video, number] = lengths_of(case, video, captions)
+  assert set(rounds) == {
+    (v, n) for v, count in enumerate(counts) for n in range(-(-count // per_video))
+  }
+  for video in np.flatnonzero(counts):
+    in_turn = [n for number in range(order.rounds) for n in rounds.get((video, number), [])]
+    assert in_turn == sorted(in_turn)
+
+
+@settings(max_examples=30, deadline=None)
+@given(grouped(), st.integers(0, 50))
+def test_grouped_rows_depend_on_nothing_but_seed_and_step(case, seed):
+  """So a run that was resumed, or has other hosts or threads, reads the same."""
+  order, copy = make_grouped(case), pickle.loads(pickle.dumps(make_grouped(case)))
+  calls = [(s, r) for s in range(2 * order.steps_per_epoch) for r in range(order.batch_size)]
+  straight = {call: as_list(order.row(*call)) for call in calls}
+  for i in np.random.default_rng(seed).permutation(len(calls)):
+    assert as_list(copy.row(*calls[i])) == straight[calls[i]]
+  for step in range(2 * order.steps_per_epoch):
+    assert copy.longest(step) == order.longest(step)
+
+
+def test_rounds_come_in_another_order_each_epoch():
+  lengths = np.tile([3, 4, 5, 6, 7, 8], 4)
+  order = TrainOrder(np.full(4, 6), 2, 1, seed=0, lengths=lengths)
+  epochs = [
+    tuple(order.locate(step)[1] for step in range(first, first + 12, 2))
+    for first in range(0, 12 * 12, 12)
+  ]
+  assert all(sorted(epoch) == list(range(6)) for epoch in epochs)
+  assert len(set(epochs)) > 6
+  for step in range(12):
+    assert order.longest(step) == 3 + order.locate(step)[1]
+
+
+def test_captions_of_one_length_are_drawn_anew():
+  order = TrainOrder(np.full(20, 4), 20, 2, seed=0, lengths=np.full(80, 5))
+  pairs = {tuple(captions.tolist()) for _, _, captions in epoch_rows(order)}
+  assert len(pairs) > 6
+
+
+def test_most_steps_are_short():
+  """64 captions of 5 to 20 words: at random nearly every batch holds a long one."""
+  rng = np.random.default_rng(0)
+  lengths = rng.choice(np.arange(5, 21), 200 * 20, p=np.arange(16, 0, -1) / 136)
+  order = TrainOrder(np.full(200, 20), 64, 5, seed=0, lengths=lengths)
+  longest = [order.longest(step) for step in range(order.steps_per_epoch)]
+  assert sum(n <= 13 for n in longest) >= len(longest) / 2
+  assert max(longest) == lengths.max()
+
+
+def test_grouped_order_is_fixed_for_ever():
+  # As above: runs are resumed with newer versions.
+  lengths = np.array([5, 3, 4, 4, 4, 9, 2, 8, 2, 8])
+  order = TrainOrder(np.array([2, 3, 1, 4]), 2, 2, seed=7, lengths=lengths)
+  rows = [as_list(order.row(step, r)) for step in range(4) for r in range(2)]
+  assert rows == [
+    (3, [0, 2]),
+    (2, [0, -1]),
+    (1, [2, 1]),
+    (0, [1, 0]),
+    (3, [1, 3]),
+    (1, [0, -1]),
+    (1, [0, -1]),
+    (3, [3, 1]),
+  ]

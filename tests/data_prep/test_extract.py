@@ -115,16 +115,17 @@ def test_lite0_streams_agree(lite0_features):
   motion = lite0_features['efficientnet_lite0_motion']
   assert pooled.shape == (3, 1280)
   assert grid.shape == (3, 7, 7, 1280)
-  assert motion.shape == (2, 2560)
+  assert motion.shape == (2, 7680)
   np.testing.assert_allclose(grid.mean((1, 2)), pooled, atol=1e-5)
   places = (np.arange(7) - 3) / 3.5
   across = (grid * places[None, None, :, None]).mean((1, 2))
   down = (grid * places[None, :, None, None]).mean((1, 2))
-  np.testing.assert_allclose(np.diff(np.concatenate([across, down], 1), axis=0), motion, atol=1e-5)
+  change = np.diff(np.concatenate([pooled, across, down], 1), axis=0)
+  np.testing.assert_allclose(np.concatenate([change, np.abs(change)], 1), motion, atol=1e-5)
 
 
 def test_motion_of_one_frame_is_none(clips):
-  assert extractors._change(np.ones((1, 4))).tolist() == [[0, 0, 0, 0]]
+  assert extractors._change(np.ones((1, 2))).tolist() == [[0, 0, 0, 0]]
 
 
 def test_unknown_extractor_lists_those_there_are():

@@ -32,7 +32,7 @@ def every_combination():
   return itertools.product(shapes.COLOURS, shapes.SHAPES, shapes.ACTIONS, shapes.DIRECTIONS)
 
 
-@pytest.mark.parametrize('videos', [10, 61, 480, 3000])
+@pytest.mark.parametrize('videos', [10, 61, 600, 3000])
 def test_test_split_holds_unseen_combinations(videos):
   clips = shapes.plan(videos)
   assert len({c.video_id for c in clips}) == videos
@@ -45,7 +45,7 @@ def test_test_split_holds_unseen_combinations(videos):
 
 
 def test_every_fact_is_seen_often_in_training():
-  clips = shapes.plan(480)
+  clips = shapes.plan(600)
   for split, least in (('train', 30), ('test', 5)):
     for name in (*shapes.ATTRIBUTES, 'order'):
       counts = collections.Counter(getattr(c, name) for c in clips if c.split == split)
@@ -76,7 +76,7 @@ def test_captions_say_all_and_are_read_back():
     for caption in captions:
       assert shapes.named(caption) == told, caption
     wording |= {word for caption in captions for word in caption.split()}
-  assert 60 < len(wording) < 120
+  assert 50 < len(wording) < 100
 
 
 def test_named_is_strict():
@@ -115,9 +115,7 @@ def test_clips_show_what_is_told(direction, action):
   step = np.array(shapes.DIRECTIONS[direction])
   moved = shown[-1, :2] - shown[0, :2]
   assert moved @ step > 0.45 * render.SIZE
-  aside = shown[:, :2] @ step[::-1]
   sizes = shown[:, 2]
-  assert (np.ptp(aside) > 0.2 * render.SIZE) == (action == 'zigzags')
   assert (sizes[-1] / sizes[0] > 1.8) == (action == 'grows')
   assert (sizes[-1] / sizes[0] < 0.5) == (action == 'shrinks')
   assert (4 <= len(track) - len(shown) <= 16) == (action == 'blinks')

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.decoding import toy
 from vidcap_jax.data.vocabulary import EOS, PAD, UNK
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints
@@ -25,7 +26,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope='module')
-def search(toy):
+def search():
   """``search(tables, beam, …)``; the length penalty is an argument, to compile less."""
 
   @functools.cache
@@ -71,17 +72,17 @@ def check(captions, expected, length_penalty):
 
 
 @pytest.mark.parametrize('setting', ['plain', 'length penalty', 'bigrams'])
-def test_a_wide_beam_is_exhaustive_search(toy, reference, search, setting):
+def test_a_wide_beam_is_exhaustive_search(search, setting):
   length_penalty, constraints = SETTINGS[setting]
   tables = toy.tables(1, B=6)
   captions = search(tables, 160, 6, length_penalty, constraints, 4)
   for b, table in enumerate(tables):
-    best = reference.exhaustive(table, 4, length_penalty, constraints)
+    best = toy.exhaustive(table, 4, length_penalty, constraints)
     check(video(captions, b), best[:6], length_penalty)
 
 
 @pytest.mark.parametrize('setting', SETTINGS)
-def test_a_narrow_beam_is_beam_search_run_to_the_end(toy, reference, search, setting):
+def test_a_narrow_beam_is_beam_search_run_to_the_end(search, setting):
   """Nothing is lost by stopping early, nor by normalising only the likeliest words."""
   length_penalty, constraints = SETTINGS[setting]
   tables = toy.tables(2, B, eos=1.0)
@@ -89,13 +90,13 @@ def test_a_narrow_beam_is_beam_search_run_to_the_end(toy, reference, search, set
   for b, table in enumerate(tables):
     check(
       video(captions, b),
-      reference.plain_beam(table, L, 3, length_penalty, constraints),
+      toy.plain_beam(table, L, 3, length_penalty, constraints),
       length_penalty,
     )
 
 
 @pytest.mark.parametrize('setting', ['plain', 'length penalty', 'bigrams'])
-def test_a_beam_of_one_is_greedy(toy, search, setting):
+def test_a_beam_of_one_is_greedy(search, setting):
   length_penalty, constraints = SETTINGS[setting]
   one_by_one = jax.jit(lambda m: greedy(toy.captioner, m, L, constraints=constraints))
   for seed in range(3):
@@ -106,7 +107,7 @@ def test_a_beam_of_one_is_greedy(toy, search, setting):
     np.testing.assert_allclose(ours.log_prob, theirs.log_prob, rtol=1e-6)
 
 
-def test_batch_mates_change_nothing(toy, search):
+def test_batch_mates_change_nothing(search):
   """A mate that ends at once, or never, does not end or lengthen a video's search."""
   table, early, late = toy.tables(4, 1), toy.tables(5, B - 1, eos=50.0), toy.tables(6, B, eos=-50.0)
   alone = video(search(table, length_penalty=1.0), 0)
@@ -115,7 +116,7 @@ def test_batch_mates_change_nothing(toy, search):
     jax.tree.map(np.testing.assert_array_equal, alone, video(together, row))
 
 
-def test_a_model_that_never_ends(toy, search):
+def test_a_model_that_never_ends(search):
   captions = search(toy.tables(7, B, eos=-1e4))
   assert (captions.tokens > UNK).all()
   assert not captions.ended.any()
@@ -123,7 +124,7 @@ def test_a_model_that_never_ends(toy, search):
 
 
 @pytest.mark.parametrize(('constraints', 'least'), [(NO_CONSTRAINTS, 0), (BIGRAMS, 1)])
-def test_a_model_that_ends_at_once(toy, search, constraints, least):
+def test_a_model_that_ends_at_once(search, constraints, least):
   captions = search(toy.tables(8, B, eos=1e3), constraints=constraints)
   words = captions.tokens[:, 0]
   assert captions.ended[:, 0].all()
@@ -134,25 +135,20 @@ def test_a_model_that_ends_at_once(toy, search, constraints, least):
     np.testing.assert_allclose(captions.log_prob[:, 0], 0, atol=1e-6)
 
 
-def test_more_beams_than_there_are_captions(toy, reference, search):
+def test_more_beams_than_there_are_captions(search):
   """A vocabulary of one word: 4 captions of at most 3 tokens, the other rows stay empty."""
   tables = toy.tables(10, 2, vocab=5)
   captions = search(tables, 9, 6, L=3)
   for b, table in enumerate(tables):
-    best = reference.exhaustive(table, 3, 0.0, NO_CONSTRAINTS)
+    best = toy.exhaustive(table, 3, 0.0, NO_CONSTRAINTS)
     assert len(best) == 4
     check(video(captions, b), best, 0.0)
 
 
-def test_it_stops_when_nothing_can_improve(toy):
+def test_it_stops_when_nothing_can_improve():
   """A model that ends at once takes no more steps than can change the best, not L."""
   steps = []
-
-  def step(*args, **kwargs):
-    jax.debug.callback(lambda: steps.append(1))
-    return toy.captioner.step(*args, **kwargs)
-
-  counting = type(toy.captioner)(**{**vars(toy.captioner), 'step': step})
+  counting = toy.counting(steps)
   run = jax.jit(lambda m, penalty: beam_search(counting, m, 20, 3, length_penalty=penalty))
   for length_penalty, most in ((0.0, 1), (1.0, 3)):
     steps.clear()
@@ -163,6 +159,6 @@ def test_it_stops_when_nothing_can_improve(toy):
 
 
 @pytest.mark.parametrize('n_best', [0, 4])
-def test_n_best_outside_the_beam(toy, n_best):
+def test_n_best_outside_the_beam(n_best):
   with pytest.raises(ConfigError, match=f'between 1 and the beam size 3, got {n_best}'):
     beam_search(toy.captioner, toy.tables(0), L, 3, n_best=n_best)

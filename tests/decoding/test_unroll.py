@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.decoding import toy
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
 from vidcap_jax.decoding import unroll
 from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints
@@ -21,14 +22,14 @@ RULES = Constraints(min_length=2, no_repeat_ngram=2)
 
 
 @pytest.fixture(scope='module')
-def greedy(toy):
+def greedy():
   run = functools.partial(unroll.greedy, toy.captioner, L=L)
   compiled = functools.cache(lambda constraints: jax.jit(lambda m: run(m, constraints=constraints)))
   return lambda tables, constraints=NO_CONSTRAINTS: jax.device_get(compiled(constraints)(tables))
 
 
 @pytest.fixture(scope='module')
-def sample(toy):
+def sample():
   @functools.cache
   def compiled(sampling, constraints):
     run = functools.partial(unroll.sample, sampling=sampling, constraints=constraints)
@@ -41,7 +42,7 @@ def sample(toy):
 
 
 @pytest.fixture(scope='module')
-def rescore(toy):
+def rescore():
   """Log-probability of each token of given captions (B, S, L) by teacher forcing, 0 at PAD."""
 
   @jax.jit
@@ -74,22 +75,22 @@ def test_shift_right():
 
 
 @pytest.mark.parametrize('constraints', [NO_CONSTRAINTS, RULES])
-def test_greedy_takes_the_likeliest_word(toy, reference, greedy, constraints):
+def test_greedy_takes_the_likeliest_word(greedy, constraints):
   tables = toy.tables(0, B)
   captions = greedy(tables, constraints)
   well_formed(captions)
   for b, table in enumerate(tables):
     words, log_prob = (), 0.0
     while len(words) < L and words[-1:] != (EOS,):
-      gains = reference.log_probs(table, words)
-      word = max(reference.allowed(words, constraints), key=lambda w: gains[w])
+      gains = toy.log_probs(table, words)
+      word = max(toy.allowed(words, constraints), key=lambda w: gains[w])
       words, log_prob = (*words, word), log_prob + gains[word]
     assert captions.tokens[b, 0].tolist() == [*words, *[PAD] * (L - len(words))]
     np.testing.assert_allclose(captions.log_prob[b, 0], log_prob, rtol=1e-5)
   np.testing.assert_array_equal(captions.score, captions.log_prob)
 
 
-def test_greedy_equals_teacher_forcing_on_its_own_output(toy, greedy, rescore):
+def test_greedy_equals_teacher_forcing_on_its_own_output(greedy, rescore):
   tables = toy.tables(1, B)
   captions = greedy(tables)
   logits, log_probs = rescore(tables, captions.tokens)
@@ -99,7 +100,7 @@ def test_greedy_equals_teacher_forcing_on_its_own_output(toy, greedy, rescore):
   np.testing.assert_allclose(captions.log_prob, log_probs.sum(axis=-1), rtol=1e-6)
 
 
-def test_a_model_that_never_ends(toy, greedy, sample):
+def test_a_model_that_never_ends(greedy, sample):
   tables = toy.tables(2, B, eos=-1e4)
   for captions in (greedy(tables), sample(tables, draws(0))):
     assert (captions.tokens > UNK).all()
@@ -107,28 +108,23 @@ def test_a_model_that_never_ends(toy, greedy, sample):
 
 
 @pytest.mark.parametrize(('constraints', 'least'), [(NO_CONSTRAINTS, 0), (RULES, 2)])
-def test_a_model_that_ends_at_once(toy, greedy, constraints, least):
+def test_a_model_that_ends_at_once(greedy, constraints, least):
   captions = greedy(toy.tables(3, B, eos=1e3), constraints)
   well_formed(captions)
   assert captions.ended.all()
   assert ((captions.tokens > UNK).sum(axis=-1) == least).all()
 
 
-def test_it_stops_when_all_captions_have_ended(toy):
+def test_it_stops_when_all_captions_have_ended():
   steps = []
-
-  def step(*args, **kwargs):
-    jax.debug.callback(lambda: steps.append(1))
-    return toy.captioner.step(*args, **kwargs)
-
-  counting = type(toy.captioner)(**{**vars(toy.captioner), 'step': step})
+  counting = toy.counting(steps)
   tables = np.concatenate([toy.tables(3, 2, eos=1e3), toy.tables(4, 1)])
   captions = jax.block_until_ready(jax.jit(lambda m: unroll.greedy(counting, m, 20))(tables))
   jax.effects_barrier()
   assert len(steps) == (captions.tokens != PAD).sum(axis=-1).max() < 20
 
 
-def test_batch_mates_change_nothing(toy, greedy, sample):
+def test_batch_mates_change_nothing(greedy, sample):
   tables = toy.tables(5, B)
   others = np.concatenate(
     [toy.tables(6, B, eos=-50.0)[:3], tables[3:4], toy.tables(7, 2, eos=50.0)]
@@ -149,14 +145,14 @@ def test_draws_depend_on_the_video_alone():
 
 
 @pytest.mark.parametrize('sampling', [Sampling(temperature=1e-3), Sampling(top_k=1)])
-def test_the_coldest_sample_is_greedy(toy, greedy, sample, sampling):
+def test_the_coldest_sample_is_greedy(greedy, sample, sampling):
   tables = toy.tables(8, B)
   captions, best = sample(tables, draws(1), sampling), greedy(tables)
   np.testing.assert_array_equal(captions.tokens, best.tokens.repeat(S, axis=1))
   np.testing.assert_allclose(captions.log_prob, best.log_prob.repeat(S, axis=1), rtol=1e-6)
 
 
-def test_samples_score_as_teacher_forcing_scores_them(toy, sample, rescore):
+def test_samples_score_as_teacher_forcing_scores_them(sample, rescore):
   """Log-probabilities are the model's, whatever changed the distribution drawn from."""
   tables = toy.tables(9, B)
   captions = sample(tables, draws(2), Sampling(0.7, top_k=3, top_p=0.9), RULES)
@@ -167,14 +163,14 @@ def test_samples_score_as_teacher_forcing_scores_them(toy, sample, rescore):
 
 
 @pytest.mark.parametrize('constraints', [NO_CONSTRAINTS, RULES])
-def test_samples_obey_the_rules(toy, reference, sample, constraints):
+def test_samples_obey_the_rules(sample, constraints):
   captions = sample(toy.tables(10, B), draws(4), constraints=constraints)
   for tokens in captions.tokens.reshape(-1, L).tolist():
     for t in range(L if PAD not in tokens else tokens.index(PAD)):
-      assert tokens[t] in reference.allowed(tuple(tokens[:t]), constraints)
+      assert tokens[t] in toy.allowed(tuple(tokens[:t]), constraints)
 
 
-def test_words_come_as_often_as_their_probability(toy, sample):
+def test_words_come_as_often_as_their_probability(sample):
   """First words of 3,000 draws against temperature and constraints by hand, chi-square at 1e-6."""
   tables = toy.tables(11, 1)
   n, sampling = 3000, Sampling(temperature=1.5)
@@ -252,7 +248,7 @@ def test_impossible_sampling(wrong):
 
 
 @pytest.fixture(scope='module')
-def scheduled(toy):
+def scheduled():
   @jax.jit
   def run(tables, targets, ratio, key):
     return unroll.scheduled_sampling(toy.captioner, tables, targets, None, ratio=ratio, key=key)
@@ -270,7 +266,7 @@ def targets():
   return words
 
 
-def test_scheduled_sampling_with_ratio_0_is_teacher_forcing(toy, scheduled, targets):
+def test_scheduled_sampling_with_ratio_0_is_teacher_forcing(scheduled, targets):
   tables = toy.tables(12, B)
   ours = scheduled(tables, targets, 0.0)
   theirs = unroll.teacher_forcing(toy.captioner, tables, targets)
@@ -278,7 +274,7 @@ def test_scheduled_sampling_with_ratio_0_is_teacher_forcing(toy, scheduled, targ
   np.testing.assert_array_equal(ours.hidden, theirs.hidden)
 
 
-def test_scheduled_sampling_with_ratio_1_reads_own_words_alone(toy, scheduled, greedy, targets):
+def test_scheduled_sampling_with_ratio_1_reads_own_words_alone(scheduled, greedy, targets):
   """A model that is sure of each word draws what greedy decoding chooses."""
   tables = toy.tables(13, B, scale=1e3, eos=-1e6)
   read = scheduled(tables, targets, 1.0).aux  # (L, B, S)
@@ -287,7 +283,7 @@ def test_scheduled_sampling_with_ratio_1_reads_own_words_alone(toy, scheduled, g
   assert not np.array_equal(read, unroll.shift_right(targets))
 
 
-def test_scheduled_sampling_chooses_word_by_word(toy, scheduled, targets):
+def test_scheduled_sampling_chooses_word_by_word(scheduled, targets):
   """At ratio 0.3 about a third of the words of each position is the model's own."""
   tables = toy.tables(14, B, eos=-1e6)
   given = np.asarray(unroll.shift_right(targets))

@@ -17,7 +17,9 @@ Array = jax.Array
 def token_log_probs(logits: Array, targets: Array) -> Array:
   """Log-probability of each target word: logits (…, V) and targets (…,) to (…,)."""
   logits = at_least_float32(logits)
-  picked = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+  # A masked sum instead of a gather: its gradient is a select, where a gather's is a scatter.
+  here = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == targets[..., None]
+  picked = jnp.where(here, logits, jnp.zeros_like(logits)).sum(axis=-1)
   return picked - jax.nn.logsumexp(logits, axis=-1)
 
 
@@ -75,11 +77,13 @@ def caption_loss(
     unrolled = scheduled_sampling(
       captioner, memory, targets, noise.steps, ratio=own_words, key=sampling_key
     )
-  # The vocabulary product over all words at once, after the scan.
-  logits = captioner.logits(unrolled.hidden)  # (L, B, S, V)
-  words = jnp.moveaxis(targets, -1, 0)  # (L, B, S)
-  total, count = cross_entropy(logits, words, smoothing=smoothing)
-  aux = jnp.where(words != PAD, unrolled.aux, jnp.zeros_like(unrolled.aux)).sum()
+  # The vocabulary product over all words at once, after the scan, as one flat matrix: XLA's CPU
+  # code for the loss and its gradient is a quarter faster than over (L, B, S, V).
+  hidden = jnp.moveaxis(unrolled.hidden, 0, 2)  # (B, S, L, H)
+  logits = captioner.logits(hidden.reshape(-1, hidden.shape[-1]))  # (B S L, V)
+  total, count = cross_entropy(logits, targets.reshape(-1), smoothing=smoothing)
+  aux = jnp.moveaxis(unrolled.aux, 0, 2)  # (B, S, L)
+  aux = jnp.where(targets != PAD, aux, jnp.zeros_like(aux)).sum()
   return total + aux.astype(total.dtype), count
 
 

@@ -1,4 +1,8 @@
-"""A captioner of a few plain functions, small enough to enumerate all of its captions."""
+"""A captioner of a few plain functions, small enough to enumerate all of its captions.
+
+Logits are looked up by a hash of all words read, in a table of each video's own, which is also the
+memory (B, SLOTS, V). A step's ``aux`` is the word it read.
+"""
 
 import dataclasses
 import itertools
@@ -6,7 +10,6 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
@@ -22,21 +25,11 @@ class Carry:
   position: jax.Array  # (B, S)
 
 
-@dataclasses.dataclass(frozen=True)
-class Toy:
-  """Logits are looked up by a hash of all words read, in a table of each video's own.
-
-  ``memory`` is that table (B, SLOTS, V). A step's ``aux`` is the word it read.
-  """
-
-  captioner: Captioner
-
-  @staticmethod
-  def tables(seed, B=3, *, scale=1.5, eos=0.0, vocab=V):
-    """Random logits; ``eos`` is added to that of the caption's end."""
-    table = np.random.default_rng(seed).normal(scale=scale, size=(B, SLOTS, vocab))
-    table[..., EOS] += eos
-    return table.astype(np.float32)
+def tables(seed, B=3, *, scale=1.5, eos=0.0, vocab=V):
+  """Random logits, the toy's memory; ``eos`` is added to those of the caption's end."""
+  table = np.random.default_rng(seed).normal(scale=scale, size=(B, SLOTS, vocab))
+  table[..., EOS] += eos
+  return table.astype(np.float32)
 
 
 def _start(memory, S, L):
@@ -51,18 +44,24 @@ def _step(carry, x, memory, noise=None, *, train=False):
   return Carry(history, carry.position + 1), hidden, Extras({}, x)
 
 
-@pytest.fixture(scope='session')
-def toy():
-  return Toy(
-    Captioner(
-      encode=lambda inputs, noise=None, *, train=False: inputs,
-      start=_start,
-      embed=lambda words, noise=None: words.astype(jnp.float32),
-      step=_step,
-      logits=lambda hidden: hidden,
-      noise=lambda key, inputs, S, L: Noise(),
-    )
-  )
+captioner = Captioner(
+  encode=lambda inputs, noise=None, *, train=False: inputs,
+  start=_start,
+  embed=lambda words, noise=None: words.astype(jnp.float32),
+  step=_step,
+  logits=lambda hidden: hidden,
+  noise=lambda key, inputs, S, L: Noise(),
+)
+
+
+def counting(steps):
+  """The toy that appends to a list at each step that it takes."""
+
+  def step(*args, **kwargs):
+    jax.debug.callback(lambda: steps.append(1))
+    return _step(*args, **kwargs)
+
+  return dataclasses.replace(captioner, step=step)
 
 
 def log_probs(table, words):
@@ -130,15 +129,3 @@ def plain_beam(table, L, K, length_penalty, constraints):
     done += [h for h in best if h.ended]
     live = [h for h in best if not h.ended]
   return sorted(done + live, key=lambda h: -h.score(length_penalty))[:K]
-
-
-@pytest.fixture(scope='session')
-def reference():
-  """The plain versions of what decoding does, by name."""
-
-  class Reference:
-    pass
-
-  for function in (log_probs, allowed, exhaustive, plain_beam):
-    setattr(Reference, function.__name__, staticmethod(function))
-  return Reference

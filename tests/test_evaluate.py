@@ -1,0 +1,287 @@
+"""Evaluation from a checkpoint alone."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from data_prep.builder import Options, build
+from tests import tiny
+from vidcap_jax import checkpoint, distributed, evaluate
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.evaluation import metrics
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+  """No Java: splitting at spaces, and a METEOR of 1/4."""
+
+  class Meteor:
+    def __init__(self, time_limit):
+      pass
+
+    def __enter__(self):
+      return self
+
+    def __exit__(self, *_):
+      pass
+
+    def score(self, hypotheses, references):
+      return 0.25, [0.25] * len(hypotheses)
+
+  monkeypatch.setattr(metrics.meteor, 'Meteor', Meteor)
+  with tiny.without_java():
+    yield
+
+
+@pytest.fixture(scope='module')
+def restored(tiny_run):
+  return evaluate.restore(evaluate.find_checkpoint(str(tiny_run)), distributed.make_mesh())
+
+
+@pytest.fixture(scope='module')
+def later(tmp_path_factory):
+  """A data set built after training: a test split with references, and no vocabulary."""
+  data = tiny.build(tmp_path_factory.mktemp('later') / 'source', ('test',) * 9, refer=('test',))
+  manifest = read_manifest(data)
+  assert manifest.vocabulary is None
+  assert manifest.streams[0].mean == ()
+  return data
+
+
+def read(folder, name):
+  return json.loads((folder / name).read_text())
+
+
+# ---------------------------------------------------------------- which checkpoint
+
+
+def test_find_checkpoint(tiny_run, tmp_path):
+  stage = tiny_run / 'checkpoints' / 'xe'
+  best = stage / '8'
+  assert checkpoint.steps(stage) == [8, 16]
+  for path in (tiny_run, stage, best, f'{best}/'):
+    assert evaluate.find_checkpoint(str(path)) == best
+  assert evaluate.find_checkpoint(str(stage / '16')) == stage / '16'
+
+  with pytest.raises(DataError, match=f'--checkpoint={tmp_path}/x: no such folder'):
+    evaluate.find_checkpoint(f'{tmp_path}/x')
+  half = tmp_path / 'xe' / '7'
+  half.mkdir(parents=True)
+  for path in (tmp_path, tmp_path / 'xe', half):
+    with pytest.raises(DataError, match=f'{path}: no checkpoint in this folder; give a workdir'):
+      evaluate.find_checkpoint(str(path))
+
+
+def test_the_last_finished_stage_is_taken(tiny_run, tmp_path):
+  workdir = tmp_path / '2026'  # a number, but no step
+  for name in ('a_second', 'z_first'):
+    shutil.copytree(tiny_run / 'checkpoints' / 'xe', workdir / 'checkpoints' / name)
+  stages = {'z_first': {}, 'a_second': {}}
+  (workdir / 'stages.json').write_text(json.dumps(stages))
+  found = evaluate.find_checkpoint(str(workdir))
+  assert found == workdir / 'checkpoints' / 'a_second' / '8'
+  (workdir / 'stages.json').write_text(json.dumps({'z_first': {}}))  # a_second is still training
+  found = evaluate.find_checkpoint(str(workdir))
+  assert found == workdir / 'checkpoints' / 'z_first' / '8'
+  os.utime(workdir / 'checkpoints' / 'z_first', (1, 1))
+  (workdir / 'stages.json').unlink()  # killed in its first stage
+  found = evaluate.find_checkpoint(str(workdir))
+  assert found == workdir / 'checkpoints' / 'a_second' / '8'
+
+
+def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, tmp_path):
+  broken = tmp_path / '8'
+  shutil.copytree(tiny_run / 'checkpoints' / 'xe' / '8', broken)
+  for file in (broken / 'params').rglob('*'):
+    if file.is_file():
+      file.write_bytes(file.read_bytes()[:20])
+  with pytest.raises(DataError, match=f'{broken} cannot be read'):
+    evaluate.restore(evaluate.find_checkpoint(str(broken)), distributed.make_mesh())
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_with_references(restored, later, tmp_path, quick):
+  report = evaluate.evaluate(restored, later, 'test', tmp_path / 'out')
+  assert report == read(tmp_path / 'out', 'metrics.json')
+  captions = read(tmp_path / 'out', 'captions.json')
+  assert [c['video_id'] for c in captions] == [f'v{i}' for i in range(9)]
+  assert [set(c) for c in captions] == [{'video_id', 'caption', 'log_prob'}] * 9
+  assert all(c['log_prob'] < 0 for c in captions)
+
+  hypotheses = {c['video_id']: c['caption'] for c in captions}
+  references = {v.video_id: list(v.captions) for v in open_split(later, 'test')}
+  scores, _ = metrics.score(hypotheses, references)
+  assert set(scores) == {'BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr'}
+  assert {name: report[name] for name in scores} == scores
+
+  constants = {
+    c: metrics.score(dict.fromkeys(references, c), references, ['CIDEr'])[0]['CIDEr']
+    for c in restored.meta['top_captions']
+  }
+  assert report['constant_CIDEr'] == pytest.approx(max(constants.values()))
+  assert constants[report['constant_caption']] == pytest.approx(report['constant_CIDEr'])
+  assert report['distinct_captions'] == len(set(hypotheses.values()))
+  assert (report['split'], report['videos'], report['references']) == ('test', 9, True)
+  assert (report['checkpoint'], report['checkpoint_step']) == (str(restored.path), 8)
+  assert report['stage'] == 'xe'
+  assert report['decode'] == restored.config.decode.to_dict()
+  assert report['data'] == {'dir': later, 'hash': read_manifest(later).hash, 'name': 'data'}
+  assert report['vocabulary_hash'] == restored.vocabulary.hash
+  assert {'jax', 'flax', 'pycocoevalcap'} <= set(report['versions'])
+
+
+def test_without_references(restored, tiny_data, tmp_path):
+  report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'out')
+  assert report['references'] is False
+  assert not {'CIDEr', 'METEOR', 'constant_CIDEr'} & set(report)
+  captions = {c['video_id']: c['caption'] for c in read(tmp_path / 'out', 'captions.json')}
+  assert list(captions) == ['v10', 'v11']
+  assert read(tmp_path / 'out', 'submission_vatex.json') == captions
+  server = read(tmp_path / 'out', 'submission_msrvtt.json')
+  assert {r['video_id']: r['caption'] for r in server['result']} == captions
+
+
+def test_only_some_videos_have_references(restored, tmp_path, quick):
+  tiny.build(tmp_path / 'source', ('a',) * 2 + ('b',) * 2, refer=('a',))
+  splits = tmp_path / 'splits.json'
+  splits.write_text(json.dumps({'test': ['v0', 'v1', 'v2', 'v3']}))
+  build(
+    Options(
+      form='jsonl',
+      annotations=(str(tmp_path / 'source' / 'captions.jsonl'),),
+      features={'image': str(tmp_path / 'source' / 'image')},
+      splits=str(splits),
+      out=str(tmp_path / 'mixed'),
+    )
+  )
+  with pytest.raises(UserError, match='videos without references: 2 videos .v2, v3'):
+    evaluate.evaluate(restored, str(tmp_path / 'mixed'), 'test', tmp_path / 'out')
+  assert not (tmp_path / 'out').exists()
+
+
+def test_every_video_once_whatever_the_batch_size(restored, later):
+  source = open_split(later, 'test')
+  ids = [source[i].video_id for i in range(len(source))]
+  expected = evaluate.captioner_of(restored, 8)(source, ids)
+  for size in (3, 16):
+    found = evaluate.captioner_of(restored, size)(source, ids)
+    assert [(c['video_id'], c['caption']) for c in found] == [
+      (c['video_id'], c['caption']) for c in expected
+    ]
+    np.testing.assert_allclose(
+      [c['log_prob'] for c in found], [c['log_prob'] for c in expected], rtol=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path):
+  """A checkpoint of eight devices, read by a process that has one; real PTB and METEOR."""
+  workdir = tmp_path / 'moved'
+  shutil.copytree(tiny_run, workdir)
+  flags = ['--xla_force_host_platform_device_count=1', '--xla_backend_optimization_level=0']
+  argv = ['-m', 'vidcap_jax.main', '--mode=evaluate', '--checkpoint=moved', f'--data={later}']
+  done = subprocess.run(
+    [sys.executable, *argv, '--split=test'],
+    cwd=tmp_path,
+    env={**os.environ, 'PYTHONPATH': str(ROOT), 'XLA_FLAGS': ' '.join(flags)},
+    capture_output=True,
+    text=True,
+    timeout=200,
+  )
+  assert done.returncode == 0, done.stderr
+  report = read(workdir / 'eval' / 'test', 'metrics.json')
+  for name in ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr'):
+    assert f'{name} {report[name]:.4f}' in done.stdout
+  assert 0 < report['METEOR'] < 1
+  source = open_split(later, 'test')
+  here = evaluate.captioner_of(restored)(source, [source[i].video_id for i in range(9)])
+  there = read(workdir / 'eval' / 'test', 'captions.json')
+  assert [c['caption'] for c in there] == [c['caption'] for c in here]
+
+
+# ---------------------------------------------------------------- decoding settings
+
+
+def decoded(restored, data, *changes):
+  again = evaluate.restore(restored.path, restored.mesh, changes)
+  captions = evaluate.captioner_of(again)(open_split(data, 'val'), ['v7', 'v8', 'v9'])
+  return again.config.decode, [c['caption'] for c in captions]
+
+
+def test_changed_decoding(restored, tiny_data):
+  settings, greedy = decoded(restored, tiny_data)
+  assert settings.method == 'greedy'
+  settings, beam = decoded(restored, tiny_data, 'method=beam', 'beam=1')
+  assert (settings.method, settings.beam) == ('beam', 1)
+  assert beam == greedy
+  settings, long = decoded(restored, tiny_data, 'min_length=6', 'no_repeat_ngram=1')
+  words = [caption.split() for caption in long]
+  assert all(len(w) >= 6 and len(set(w)) == len(w) for w in words)
+
+
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    ('beams=3', "--decode=beams=3: unknown setting 'beams'; known: .*beam"),
+    ('beam', "--decode=beam: '' is not of type int"),
+    ('beam=two', "--decode=beam=two: 'two' is not of type int"),
+    ('beam=0', 'decode.beam must be at least 1, got 0'),
+    ('method=beamsearch', "unknown decode.method 'beamsearch'; known: beam, greedy, sample"),
+    ('top_p=2', 'top_p'),
+    ('temperature=-1', 'temperature'),
+    ('min_length=-1', 'min_length'),
+    ('no_repeat_ngram=-2', 'no_repeat_ngram'),
+  ],
+)
+def test_wrong_decoding_settings(change, message, restored):
+  with pytest.raises(ConfigError, match=message):
+    evaluate.restore(restored.path, restored.mesh, [change])
+
+
+# ---------------------------------------------------------------- data that does not fit
+
+
+def test_no_such_split(restored, tiny_data, tmp_path):
+  with pytest.raises(DataError, match="no split 'testing'; it has: train, val, test"):
+    evaluate.evaluate(restored, tiny_data, 'testing', tmp_path / 'out')
+  with pytest.raises(DataError, match='not a data set built by data_prep.build'):
+    evaluate.evaluate(restored, str(tmp_path), 'test', tmp_path / 'out')
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    ({'channels': 9}, r"stream 'image': .* channels 8, .* has 9"),
+    ({'extractor': 'resnet'}, r"stream 'image': .* extractor 'tiny', .* has 'resnet'"),
+  ],
+)
+def test_another_stream(changes, message, restored, tmp_path):
+  data = tiny.build(tmp_path / 'source', ('test',) * 3, **changes)
+  with pytest.raises(DataError, match=message):
+    evaluate.evaluate(restored, data, 'test', tmp_path / 'out')
+
+
+def test_missing_stream(restored, tmp_path):
+  tiny.build(tmp_path / 'source', ('test',) * 3)
+  build(
+    Options(
+      form='jsonl',
+      annotations=(str(tmp_path / 'source' / 'captions.jsonl'),),
+      features={'motion': str(tmp_path / 'source' / 'image')},
+      out=str(tmp_path / 'motion'),
+    )
+  )
+  with pytest.raises(DataError, match=r"needs a stream 'image' .* has: motion \(sequence\)"):
+    evaluate.evaluate(restored, str(tmp_path / 'motion'), 'test', tmp_path / 'out')

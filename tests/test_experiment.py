@@ -1,0 +1,360 @@
+"""Stages, seeds, early stopping and what ends or doesn't end a run, without subprocesses."""
+
+import dataclasses
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from tests import tiny
+from vidcap_jax import checkpoint, distributed, experiment, train
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.evaluation import metrics
+from vidcap_jax.journal import read_journal
+
+
+@pytest.fixture(autouse=True)
+def _quick():
+  with tiny.without_java():
+    yield
+
+
+@pytest.fixture
+def scores(monkeypatch):
+  """A list of the CIDEr that validations will find, one after the other."""
+  script = []
+
+  def score(hypotheses, references, metrics=()):
+    rest = dict.fromkeys(('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L'), 0.125)
+    return {**rest, 'CIDEr': script.pop(0)}, {}
+
+  monkeypatch.setattr(metrics, 'score', score)
+  return script
+
+
+def staged(data, order=('first', 'second'), **stages) -> ConfigDict:
+  config = tiny.small_config(data, epochs=2.0)
+  with config.unlocked():
+    config.order = order
+    config.stages = ConfigDict(stages)
+  config.checkpoint.keep = 9
+  return config
+
+
+@pytest.fixture(scope='module')
+def two_stages(tiny_data, tmp_path_factory):
+  """A config of two stages, and the workdir of a finished run of it."""
+  second = {'train': {'init_from': 'stage:first', 'epochs': 1.0}}
+  config = staged(tiny_data, first={}, second=second)
+  with tiny.without_java():
+    return config, tiny.run(config, tmp_path_factory.mktemp('stages') / 'work')
+
+
+# ---------------------------------------------------------------- stages
+
+
+def test_the_second_stage_starts_from_the_first(two_stages):
+  _, workdir = two_stages
+  stages = json.loads((workdir / 'stages.json').read_text())
+  assert list(stages) == ['first', 'second']
+  assert (stages['first']['steps'], stages['second']['steps']) == (4, 2)
+  losses = {(r['stage'], r['step']): r['loss'] for r in read_journal(workdir) if 'loss' in r}
+  assert len(losses) == 6
+  # The same batch, as steps and order of a stage begin anew, and parameters that have learned.
+  assert losses['second', 1] < losses['first', 1]
+  for folder in ('eval/first/test', 'eval/test'):
+    assert len(json.loads((workdir / folder / 'captions.json').read_text())) == 2
+  report = json.loads((workdir / 'eval' / 'test' / 'metrics.json').read_text())
+  assert report['stage'] == 'second'
+
+
+def test_finished_stages_are_not_run_again(two_stages, capsys):
+  config, workdir = two_stages
+  before = tiny.left_by(workdir)
+  times = {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()}
+  tiny.run(config, workdir)
+  said = capsys.readouterr().out
+  assert '[first] finished before' in said
+  assert '[second] finished before' in said
+  assert 'loss' not in said
+  assert tiny.left_by(workdir) == before
+  assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
+
+
+def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
+  config, workdir = two_stages
+  again = tmp_path / 'work'
+  shutil.copytree(workdir, again)
+  shutil.rmtree(again / 'checkpoints' / 'second')  # killed before its first checkpoint
+  stages = json.loads((again / 'stages.json').read_text())
+  (again / 'stages.json').write_text(json.dumps({'first': stages['first']}))
+  tiny.run(config, again)
+  said = capsys.readouterr().out
+  assert '[first] finished before' in said
+  assert f'[second] parameters from {again / "checkpoints" / "first"}' in said
+  assert ', all of them' in said
+  assert tiny.left_by(again) == tiny.left_by(workdir)
+
+
+@pytest.mark.parametrize(
+  ('order', 'stages', 'message'),
+  [
+    (('one',), {'two': {}}, r"order names stage 'one'; config.stages has: two"),
+    (('one',), {'one': {'train': {'epoch': 3.0}}}, r'config.stages.one: .*epoch'),
+    (('one',), {'one': {'train': {'epochs': 'three'}}}, r'config.stages.one: .*epochs'),
+    (('one',), {'one': {'train': 3}}, r'config.stages.one'),
+    (('one',), {'one': {'train': {'init_from': 'stage:none'}}}, r'init_from.*none: no such folder'),
+    (
+      ('one',),
+      {'one': {'train': {'init_from': '/nowhere'}}},
+      r'init_from.*nowhere: no such folder',
+    ),
+  ],
+)
+def test_wrong_stages(order, stages, message, tiny_data, tmp_path):
+  with pytest.raises(DataError, match=message):
+    tiny.run(staged(tiny_data, order, **stages), tmp_path / 'work')
+  assert read_journal(tmp_path / 'work') == []
+
+
+# ---------------------------------------------------------------- workdirs
+
+
+def test_another_config_is_refused(two_stages):
+  config, workdir = two_stages
+  other = config.copy_and_resolve_references()
+  other.train.epochs, other.model.hidden, other.eval.metrics = 5.0, 16, ('BLEU', 'CIDEr')
+  with pytest.raises(DataError) as error:
+    tiny.run(other, workdir)
+  assert str(error.value).splitlines()[1:] == [
+    "  config.eval.metrics: ['CIDEr'] there, ['BLEU', 'CIDEr'] now",
+    '  config.model.hidden: 8 there, 16 now',
+    '  config.train.epochs: 2.0 there, 5.0 now',
+  ]
+
+
+def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data)
+  experiment.check_config(config, tmp_path)
+  config.train.batch_size = 16
+  experiment.check_config(config, tmp_path)
+  (tmp_path / 'checkpoints' / 'xe' / '5').mkdir(parents=True)
+  experiment.check_config(config, tmp_path)
+  config.train.batch_size = 8
+  with pytest.raises(DataError, match='config.train.batch_size: 16 there, 8 now'):
+    experiment.check_config(config, tmp_path)
+
+
+def test_another_data_set_in_the_same_folder_is_refused(two_stages, tiny_data, tmp_path):
+  config, workdir = two_stages
+  again, data = tmp_path / 'work', tmp_path / 'source' / 'data'
+  shutil.copytree(workdir, again)
+  (again / 'stages.json').unlink()
+  tiny.build(tmp_path / 'source', tiny.SPLITS[1:])
+  moved = config.copy_and_resolve_references()
+  moved.data.dir = str(data)
+  saved = json.loads((again / 'config.json').read_text())
+  saved['data']['dir'] = str(data)
+  (again / 'config.json').write_text(json.dumps(saved))
+  with pytest.raises(DataError, match='has changed since this workdir was trained'):
+    tiny.run(moved, again)
+  assert checkpoint.steps(again / 'checkpoints' / 'first') != []
+
+
+# ---------------------------------------------------------------- early stopping
+
+
+def stopping(data):
+  config = tiny.small_config(data, epochs=6.0)  # 12 steps, a validation every second
+  config.eval.patience = 2
+  config.checkpoint.keep = 9
+  return config
+
+
+def test_patience_stops_and_stopped_it_stays(tiny_data, tmp_path, scores, capsys):
+  config, workdir = stopping(tiny_data), tmp_path / 'work'
+  scores[:] = [0.1, 0.3, float('nan'), 0.3, 0.9]
+  tiny.run(config, workdir)
+  assert scores == [0.9]
+  assert 'no better CIDEr in 2 validations: stopped' in capsys.readouterr().out
+  progress = json.loads((workdir / 'stages.json').read_text())['xe']
+  # An equal score is no reason to go on, but its checkpoint is the one that is kept.
+  expected = {'best_score': 0.3, 'best_step': 8, 'since_best': 2, 'stopped': True}
+  assert {k: progress[k] for k in expected} == expected
+  found = [(r['step'], r['CIDEr']) for r in read_journal(workdir) if r['kind'] == 'val']
+  assert found == [(2, 0.1), (4, 0.3), (6, None), (8, 0.3)]
+  assert max(r['step'] for r in read_journal(workdir)) == 8
+  assert json.loads((workdir / 'eval/test/metrics.json').read_text())['checkpoint_step'] == 8
+  finished = tiny.left_by(workdir)
+
+  # Killed after the last step and before the stage was noted down as finished.
+  (workdir / 'stages.json').unlink()
+  tiny.run(config, workdir)
+  assert scores == [0.9]
+  assert tiny.left_by(workdir) == finished
+
+  # Killed before the fourth validation: its count goes on from the third's.
+  (workdir / 'stages.json').unlink()
+  shutil.rmtree(workdir / 'checkpoints' / 'xe' / '8')
+  scores[:] = [0.3, 0.9]
+  tiny.run(config, workdir)
+  assert scores == [0.9]
+  assert tiny.left_by(workdir) == finished
+
+
+# ---------------------------------------------------------------- broken checkpoints
+
+
+def test_training_goes_on_from_the_newest_whole_checkpoint(two_stages, tmp_path, capsys):
+  config, workdir = two_stages
+  again = tmp_path / 'work'
+  shutil.copytree(workdir, again)
+  shutil.rmtree(again / 'checkpoints' / 'second')
+  (again / 'stages.json').unlink()
+  folder = again / 'checkpoints' / 'first'
+  assert checkpoint.steps(folder) == [2, 4]
+  (folder / '4' / '_CHECKPOINT_METADATA').unlink()
+  (folder / '9').mkdir()
+  tiny.run(config, again)
+  captured = capsys.readouterr()
+  assert '[first] restored step 2 ' in captured.out
+  assert captured.err.count('passed over') == 2
+  assert tiny.left_by(again) == tiny.left_by(workdir)
+
+
+# ---------------------------------------------------------------- seeds
+
+
+def test_seeds(tiny_data, tmp_path, scores, capsys):
+  config = tiny.small_config(tiny_data, epochs=1.0)
+  config.seeds, config.eval.splits = (0, 1), ('val',)
+  scores[:] = [0.1, 0.25, 0.1, 0.75]  # validation, val; for each seed
+  tiny.run(config, tmp_path / 'work')
+  said = capsys.readouterr().out
+  assert 'val CIDEr: 0.5000 ± 0.3536 over 2 seeds (0.2500 0.7500)' in said
+  summary = json.loads((tmp_path / 'work' / 'seeds.json').read_text())
+  assert summary['seeds'] == [0, 1]
+  assert summary['scores']['val']['CIDEr'] == {
+    'mean': 0.5,
+    'stdev': pytest.approx(0.125**0.5),
+    'values': [0.25, 0.75],
+  }
+  assert summary['scores']['val']['METEOR']['stdev'] == 0
+  runs = [tiny.left_by(tmp_path / 'work' / f'seed_{seed}') for seed in (0, 1)]
+  assert runs[0]['checkpoints'] != runs[1]['checkpoints']
+  saved = [
+    json.loads((tmp_path / 'work' / f'seed_{seed}' / 'config.json').read_text()) for seed in (0, 1)
+  ]
+  assert [config['seed'] for config in saved] == [0, 1]
+
+  # Again: nothing is trained or scored; the summary is the same.
+  tiny.run(config, tmp_path / 'work')
+  assert json.loads((tmp_path / 'work' / 'seeds.json').read_text()) == summary
+
+
+# ---------------------------------------------------------------- updates that are not finite
+
+
+@dataclasses.dataclass(frozen=True)
+class WithInf:
+  """A split in which the features of one video are infinite."""
+
+  source: object
+  video_id: str
+
+  def __len__(self):
+    return len(self.source)
+
+  def __getitem__(self, index):
+    video = self.source[index]
+    if video.video_id != self.video_id:
+      return video
+    image = np.full_like(video.features['image'], np.inf)
+    return dataclasses.replace(video, features={'image': image})
+
+
+@pytest.fixture
+def with_inf(monkeypatch):
+  """v0, whose one caption comes in every second step, is broken."""
+
+  def broken(directory, split):
+    source = open_split(directory, split)
+    return WithInf(source, 'v0') if split == 'train' else source
+
+  monkeypatch.setattr(train, 'open_split', broken)
+
+
+def params_of(workdir):
+  step = checkpoint.steps(workdir / 'checkpoints' / 'xe')[-1]
+  return checkpoint.read_params_as_saved(workdir / 'checkpoints' / 'xe' / str(step))
+
+
+def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, capsys):
+  tiny.run(tiny.small_config(tiny_data), tmp_path / 'work')
+  said = [line for line in capsys.readouterr().out.splitlines() if 'update skipped' in line]
+  assert [line.split(':')[0] for line in said] == [f'[xe] step {step}' for step in (1, 3, 5, 7)]
+  assert all('videos: ' in line and 'v0' in line and 'loss nan' in line for line in said)
+  records = [r for r in read_journal(tmp_path / 'work') if r['kind'] == 'train']
+  assert [r['skipped'] for r in records] == [1, 1, 2, 2, 3, 3, 4, 4]
+  assert [r['loss'] is None for r in records] == [True, False] * 4
+  assert records[7]['loss'] < records[1]['loss']
+  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
+
+
+def test_too_many_end_the_run(tiny_data, tmp_path, with_inf):
+  config = tiny.small_config(tiny_data, max_skipped=2)
+  with pytest.raises(
+    train.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
+  ):
+    tiny.run(config, tmp_path / 'work')
+
+
+def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data, max_skipped=3)
+  config.optimizer.learning_rate = float('nan')
+  with pytest.raises(train.Diverged, match='4 updates were not finite'):
+    tiny.run(config, tmp_path / 'work')
+  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
+
+
+# ---------------------------------------------------------------- what is found before training
+
+
+@pytest.mark.parametrize(
+  ('changes', 'error', 'message'),
+  [
+    ({'train.batch_size': 12}, DataError, '12 does not divide over 8 devices; .*: 8 or 16'),
+    ({'model.name': 'temporal'}, ConfigError, "unknown model.name 'temporal'; known: temporal_spa"),
+    ({'model.variant': 'spatail'}, ConfigError, "variant 'spatail' is unknown; known: vanilla"),
+    ({'model.global_streams': ('motion',)}, DataError, "a stream 'motion' .* has: image"),
+    ({'train.dtype': 'float16'}, ConfigError, "dtype 'float16'; known: float32, bfloat16"),
+    ({'train.init_from': '/nowhere'}, DataError, 'init_from.*/nowhere: no such folder'),
+    ({'optimizer.name': 'adma'}, ConfigError, "optimizer 'adma'; known: adam"),
+    ({'optimizer.schedule.name': 'steps'}, ConfigError, "schedule 'steps'; known: constant"),
+    ({'decode.method': 'beams'}, ConfigError, "decode.method 'beams'; known: beam"),
+    ({'decode.beam': 0}, ConfigError, 'decode.beam must be at least 1'),
+    ({'eval.metric': 'Cider'}, ConfigError, "eval.metric 'Cider'.*CIDEr"),
+    ({'eval.metric': 'METEOR'}, ConfigError, "eval.metric 'METEOR'.*CIDEr"),
+    ({'eval.metrics': ('CIDER',)}, ConfigError, "eval.metrics.*'CIDER'.*known: BLEU"),
+    ({'train.scheduled_sampling.name': 'on'}, ConfigError, "scheduled.sampling.*'on'.*known"),
+    ({'data.dir': ''}, DataError, 'no data: give --config.data.dir'),
+    ({'data.dir': '/nowhere'}, DataError, '/nowhere.*not a data set'),
+    ({'data.train_split': 'training'}, DataError, "no split 'training'; it has: train, val, test"),
+    ({'data.val_split': 'test'}, UserError, 'videos without references: 2 videos .v10, v11'),
+    ({'seeds': ('a',)}, ConfigError, "seeds.*'a'"),
+    ({'seed': -1}, DataError, 'seed must not be negative'),
+    ({'mesh.data': 3}, DataError, 'mesh.data=3 .* there are 8'),
+  ],
+)
+def test_found_before_training(changes, error, message, tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data)
+  config.update_from_flattened_dict(changes)
+  with pytest.raises(error, match=message) as raised:
+    experiment.run(config, tmp_path / 'work', distributed.make_mesh(**config.mesh))
+  assert read_journal(tmp_path / 'work') == []
+  assert '\n' not in str(raised.value)

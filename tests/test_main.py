@@ -1,0 +1,170 @@
+"""What a user sees of wrong commands: one line on stderr, exit code 1, no traceback."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from absl import app, flags
+
+from vidcap_jax import experiment, main
+from vidcap_jax.evaluation import java
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+# ml_collections loads config files by a method that importlib gives up.
+pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
+CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+  """Runs main with flags, as the command line would; (exit code, stdout, stderr)."""
+
+  def run(*arguments: str):
+    argv = ['vidcap_jax.main', *arguments]
+    monkeypatch.setattr(sys, 'argv', argv)
+    try:
+      with pytest.raises(SystemExit) as exited:
+        app.run(main.main, argv, flags_parser=main.command_line.parse)
+    finally:
+      for name in list(flags.FLAGS):
+        if name.startswith('config.'):
+          delattr(flags.FLAGS, name)
+      for flag in flags.FLAGS.get_flags_for_module(main):
+        flag.unparse()
+    code, (out, err) = exited.value.code, capsys.readouterr()
+    if isinstance(code, str):  # what the interpreter would do
+      code, err = 1, err + code + '\n'
+    return code or 0, out, err
+
+  return run
+
+
+@pytest.mark.parametrize(
+  ('arguments', 'message'),
+  [
+    ([], '--mode=train needs --config'),
+    ([CONFIG], '--mode=train needs --workdir'),
+    (['--config=nothere.py', '--workdir=W'], "--config: .*No such file.*'nothere.py'"),
+    ([CONFIG, '--workdir=W'], 'no data: give --config.data.dir=DIR'),
+    (
+      ['--config=configs/quickstart.py:tset', '--workdir=W'],
+      "--config: unknown variant 'tset'; known: run",
+    ),
+    (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config"),
+    (['--mode=trian'], '--mode=trian: value should be one of <train|evaluate|predict>'),
+    (['word'], "unknown argument 'word'; flags look like --name=value"),
+    ([CONFIG, '--config.train.epoch=3'], r'--config.train.epoch: .* mean train.epochs'),
+    ([CONFIG, '--config.epochs=3'], r'--config.epochs: .* mean train.epochs\?'),
+    ([CONFIG, '--noconfig.log.tensorbord'], r'--config.log.tensorbord: .* mean log.tensorboard'),
+    ([CONFIG, '--config.zzz=3'], r'--config.zzz: there is no such key; configs/common.py'),
+    ([CONFIG, '--config.train.epochs.x=3'], r'--config.train.epochs.x: .* mean train.epochs'),
+    (['--config.train.epochs=3', CONFIG], 'Found --config.train.epochs=3 .* before'),
+    ([CONFIG, '--config.train.epochs=many'], r"--config.train.epochs=many: .*'many'"),
+    ([CONFIG, '--config.train.batch_size=3.5'], r"--config.train.batch_size=3.5: .*'3.5'"),
+    ([CONFIG, '--config.log.tensorboard=maybe'], r'--config.log.tensorboard=maybe'),
+    ([CONFIG, '--config.train=3'], r'--config.train=3: .* not a dict'),
+    (
+      [CONFIG, '--config.data.dir=/nowhere', '--workdir=W'],
+      '/nowhere.*: no such file; .*data_prep',
+    ),
+    (['--mode=evaluate'], '--mode=evaluate needs --checkpoint'),
+    (['--mode=evaluate', '--checkpoint=/nowhere'], '--checkpoint=/nowhere: no such folder'),
+    (['--mode=evaluate', f'--checkpoint={ROOT}'], 'no checkpoint in this folder; give a workdir'),
+    (['--mode=predict', '--checkpoint=/nowhere'], '--checkpoint=/nowhere: no such folder'),
+  ],
+)
+def test_wrong_commands(arguments, message, command, tmp_path, monkeypatch):
+  arguments = [a.replace('--workdir=W', f'--workdir={tmp_path / "work"}') for a in arguments]
+  monkeypatch.chdir(ROOT)
+  code, out, err = command(*arguments)
+  assert (code, out) == (1, '')
+  assert err.startswith('error: ')
+  assert err.count('\n') == 1
+  assert re.search(message, err)
+
+
+@pytest.mark.parametrize(
+  ('flag', 'message'),
+  [
+    ('train.batch_size=12', 'a batch size of 12 does not divide over 8 devices; .*: 8 or 16'),
+    ('model.name=transformer', "unknown model.name 'transformer'; known: temporal_spatial"),
+    ('model.global_streams=motion', "needs a stream 'motion' .* has: image .sequence"),
+    ('train.init_from=/nowhere', 'config.train.init_from=/nowhere: no such folder'),
+    ('mesh.model=3', 'mesh.data=2 x mesh.model=3 is 6 devices, there are 8'),
+    ('seeds=one,two', "config.seeds are whole numbers.*'one,two'"),
+  ],
+)
+def test_settings_that_do_not_fit(flag, message, command, tiny_data, tmp_path):
+  workdir = f'--workdir={tmp_path / "work"}'
+  code, _, err = command(CONFIG, f'--config.data.dir={tiny_data}', f'--config.{flag}', workdir)
+  assert code == 1
+  assert err.startswith('error: ')
+  assert err.count('\n') == 1
+  assert re.search(message, err)
+
+
+def test_a_missing_java_is_found_before_training(command, tiny_data, tmp_path, monkeypatch):
+  monkeypatch.setattr(java, '_runs', lambda path: False)
+  data = f'--config.data.dir={tiny_data}'
+  code, out, err = command(CONFIG, data, f'--workdir={tmp_path / "work"}')
+  assert code == 1
+  assert 'loss' not in out
+  assert re.match('error: scoring needs Java .*vidcap_jax.metrics', err)
+
+
+@pytest.fixture
+def given(command, monkeypatch):
+  """The config that a run would get from flags."""
+
+  def parse(*arguments):
+    configs = []
+    monkeypatch.setattr(experiment, 'run', lambda config, workdir, mesh: configs.append(config))
+    code, _, err = command(CONFIG, *arguments, '--workdir=anywhere')
+    assert (code, err) == (0, '')
+    return configs[0]
+
+  return parse
+
+
+@pytest.mark.parametrize(
+  ('flags', 'key', 'value'),
+  [
+    (['seeds=0,1,2'], 'seeds', (0, 1, 2)),
+    (['seeds=(0,1,2)'], 'seeds', (0, 1, 2)),
+    (['seeds=3'], 'seeds', (3,)),
+    (['seeds=0', 'seeds=1'], 'seeds', (0, 1)),
+    (['data.length_buckets=9,13'], 'data.length_buckets', (9, 13)),
+    (['data.length_buckets=()'], 'data.length_buckets', ()),
+    (["model.global_streams=('image',)"], 'model.global_streams', ('image',)),
+    (['model.global_streams=image'], 'model.global_streams', ('image',)),
+    (["model.global_streams=('image','motion')"], 'model.global_streams', ('image', 'motion')),
+    (['eval.metrics=BLEU', 'eval.metrics=METEOR'], 'eval.metrics', ('BLEU', 'METEOR')),
+    (['train.epochs=3'], 'train.epochs', 3.0),
+    (['optimizer.learning_rate=1e-3'], 'optimizer.learning_rate', 1e-3),
+    (['train.batch_size=16'], 'train.batch_size', 16),
+    (['log.tensorboard=false'], 'log.tensorboard', False),
+    (['optimizer.schedule.name=cosine'], 'optimizer.schedule.name', 'cosine'),
+  ],
+)
+def test_changing_settings_by_flags(flags, key, value, given):
+  found = given(*(f'--config.{flag}' for flag in flags))
+  for part in key.split('.'):
+    found = found[part]
+  assert found == value
+  assert type(found) is type(value)
+
+
+def test_as_a_process():
+  """The same without pytest around it, and with the traceback that Python would print."""
+  main_module = [sys.executable, '-m', 'vidcap_jax.main']
+  run = subprocess.run(
+    [*main_module, CONFIG, '--config.train.epoch=3'], cwd=ROOT, capture_output=True, text=True
+  )
+  assert run.returncode == 1
+  assert run.stderr.startswith('error: --config.train.epoch: there is no such key; did you mean')
+  assert run.stderr.count('\n') == 1
+  help_text = subprocess.run([*main_module, '--help'], cwd=ROOT, capture_output=True, text=True)
+  for word in ('--config=configs/', '--mode=evaluate', '--inputs=', '--workdir', '--decode'):
+    assert word in help_text.stdout
