@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import benchmarks
-from vidcap_jax import distributed, evaluate
+from vidcap_jax import distributed, evaluate, restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import Video, VideoSource, open_split
 from vidcap_jax.errors import UserError
@@ -48,7 +48,7 @@ def partners(count: int, seed: int = 0) -> np.ndarray:
 def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> list[benchmarks.Row]:
   """CIDEr with own and with swapped features, and the best constant caption's."""
   mesh = distributed.make_mesh()
-  restored = evaluate.restore(evaluate.find_checkpoint(checkpoint), mesh)
+  restored = restore.restore(restore.find_checkpoint(checkpoint), mesh)
   source = open_split(data or restored.config.data.dir, split)
   texts = list(pipeline.read_texts(source))
   ids = [video.video_id for video in texts]

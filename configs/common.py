@@ -140,6 +140,7 @@ def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   c.data.dir = ''
   c.data.recipe.videos = 60
   c.data.recipe.streams = ConfigDict(streams)
+  c.data.length_buckets = ()  # one compilation: it takes longer than these few steps
   c.train.batch_size = 16
   c.train.epochs = 15.0
   c.optimizer.learning_rate = 2e-3

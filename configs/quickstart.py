@@ -2,6 +2,17 @@
 
 pip install -e '.[metrics,video]'
 python -m vidcap_jax.main --config=configs/quickstart.py --workdir=/tmp/quickstart
+python -m benchmarks.quickstart --workdir=/tmp/quickstart
+
+600 clips, 120 of them a test split of combinations never seen in training. Measured on one core of
+a busy 2-core machine (CPU only), seed 0, 420 steps:
+
+  test CIDEr 3.66, BLEU-4 0.820, METEOR 0.540, ROUGE-L 0.879
+  CIDEr against the best constant caption (0.587): 6.2 times; with features swapped: 0.78 times
+  named right in the test captions: colour 1.00, shape 1.00, action 0.94, direction 0.96
+
+CPU time, user and system: data 3:47, training 2:02, evaluation and three captions 0:50, all 6:39.
+Wall time on 2 idle cores: (not measured yet)
 """
 
 from configs import common
@@ -18,12 +29,17 @@ def get_config(variant: str = ''):
   c.model.global_streams = ('image', 'motion')
   c.model.temporal_streams = ('image', 'motion')
   c.model.hidden = c.model.embed = c.model.project = c.model.attention = 128
-  c.model.dropout = 0.3
+  c.model.dropout = 0.2
+  # All captions are of about one length, 11 words at most.
+  c.data.max_words = 11
+  c.data.length_buckets = ()
+  # As they are, most features are small. At a rate as high as this one, words are learned sooner
+  # with small features than with standardised ones (loss 2.3 against 2.6 after 75 steps at 3e-3).
+  c.data.standardise = False
   c.train.batch_size = 32
   c.train.epochs = 30.0
-  c.optimizer.learning_rate = 2e-3
+  c.optimizer.learning_rate = 4e-3
   c.optimizer.schedule.name = 'cosine'
-  c.decode.length_penalty = 1.0
   c.eval.every_epochs = 10.0
   if common.variant_or_error(variant, ('runlocal',)):
     common.run_local(c, {'image': 'random_sequence', 'motion': 'random_sequence'})

@@ -12,7 +12,7 @@ import pytest
 
 from data_prep.builder import Options, build
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, evaluate
+from vidcap_jax import checkpoint, distributed, evaluate, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError, UserError
@@ -45,7 +45,7 @@ def quick(monkeypatch):
 
 @pytest.fixture(scope='module')
 def restored(tiny_run):
-  return evaluate.restore(evaluate.find_checkpoint(str(tiny_run)), distributed.make_mesh())
+  return restore.restore(restore.find_checkpoint(str(tiny_run)), distributed.make_mesh())
 
 
 @pytest.fixture(scope='module')
@@ -70,16 +70,16 @@ def test_find_checkpoint(tiny_run, tmp_path):
   best = stage / '8'
   assert checkpoint.steps(stage) == [8, 16]
   for path in (tiny_run, stage, best, f'{best}/'):
-    assert evaluate.find_checkpoint(str(path)) == best
-  assert evaluate.find_checkpoint(str(stage / '16')) == stage / '16'
+    assert restore.find_checkpoint(str(path)) == best
+  assert restore.find_checkpoint(str(stage / '16')) == stage / '16'
 
   with pytest.raises(DataError, match=f'--checkpoint={tmp_path}/x: no such folder'):
-    evaluate.find_checkpoint(f'{tmp_path}/x')
+    restore.find_checkpoint(f'{tmp_path}/x')
   half = tmp_path / 'xe' / '7'
   half.mkdir(parents=True)
   for path in (tmp_path, tmp_path / 'xe', half):
     with pytest.raises(DataError, match=f'{path}: no checkpoint in this folder; give a workdir'):
-      evaluate.find_checkpoint(str(path))
+      restore.find_checkpoint(str(path))
 
 
 def test_the_last_finished_stage_is_taken(tiny_run, tmp_path):
@@ -88,14 +88,14 @@ def test_the_last_finished_stage_is_taken(tiny_run, tmp_path):
     shutil.copytree(tiny_run / 'checkpoints' / 'xe', workdir / 'checkpoints' / name)
   stages = {'z_first': {}, 'a_second': {}}
   (workdir / 'stages.json').write_text(json.dumps(stages))
-  found = evaluate.find_checkpoint(str(workdir))
+  found = restore.find_checkpoint(str(workdir))
   assert found == workdir / 'checkpoints' / 'a_second' / '8'
   (workdir / 'stages.json').write_text(json.dumps({'z_first': {}}))  # a_second is still training
-  found = evaluate.find_checkpoint(str(workdir))
+  found = restore.find_checkpoint(str(workdir))
   assert found == workdir / 'checkpoints' / 'z_first' / '8'
   os.utime(workdir / 'checkpoints' / 'z_first', (1, 1))
   (workdir / 'stages.json').unlink()  # killed in its first stage
-  found = evaluate.find_checkpoint(str(workdir))
+  found = restore.find_checkpoint(str(workdir))
   assert found == workdir / 'checkpoints' / 'a_second' / '8'
 
 
@@ -106,7 +106,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, tmp_path):
     if file.is_file():
       file.write_bytes(file.read_bytes()[:20])
   with pytest.raises(DataError, match=f'{broken} cannot be read'):
-    evaluate.restore(evaluate.find_checkpoint(str(broken)), distributed.make_mesh())
+    restore.restore(restore.find_checkpoint(str(broken)), distributed.make_mesh())
 
 
 # ---------------------------------------------------------------- results
@@ -215,7 +215,7 @@ def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path
 
 
 def decoded(restored, data, *changes):
-  again = evaluate.restore(restored.path, restored.mesh, changes)
+  again = restore.restore(restored.path, restored.mesh, changes)
   captions = evaluate.captioner_of(again)(open_split(data, 'val'), ['v7', 'v8', 'v9'])
   return again.config.decode, [c['caption'] for c in captions]
 
@@ -247,7 +247,7 @@ def test_changed_decoding(restored, tiny_data):
 )
 def test_wrong_decoding_settings(change, message, restored):
   with pytest.raises(ConfigError, match=message):
-    evaluate.restore(restored.path, restored.mesh, [change])
+    restore.restore(restored.path, restored.mesh, [change])
 
 
 # ---------------------------------------------------------------- data that does not fit

@@ -1,6 +1,5 @@
 """Decoding a split and scoring it: one code for validation, test and a checkpoint alone."""
 
-import dataclasses
 import importlib.metadata
 import json
 import pathlib
@@ -12,145 +11,18 @@ from flax import linen as nn
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, distributed, models
+from vidcap_jax import distributed
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.batch import default_sizes, empty_batch
 from vidcap_jax.data.records import VideoSource, open_split
-from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest, stream_from_dict
+from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.constraints import Constraints
+from vidcap_jax.decoding.settings import check_decode
 from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
-from vidcap_jax.errors import ConfigError
-from vidcap_jax.features import select_streams, to_inputs
-from vidcap_jax.models.captioner import bind, init_params
-
-METHODS = ('beam', 'greedy', 'sample')
-
-
-@dataclasses.dataclass(frozen=True)
-class Restored:
-  """A checkpoint ready to caption: the module, its parameters, and what it was trained on."""
-
-  path: pathlib.Path
-  meta: Mapping
-  config: ConfigDict
-  module: nn.Module
-  params: Any
-  mesh: Mesh
-  vocabulary: Vocabulary
-  streams: tuple[Stream, ...]
-
-
-def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
-  """The step folder that a workdir, stage folder or step folder stands for.
-
-  A workdir means the best checkpoint of its last finished stage, or of its last stage with
-  checkpoints if none is finished.
-
-  Raises:
-    DataError: no checkpoint there.
-  """
-  folder = pathlib.Path(path)
-  if not folder.is_dir():
-    raise DataError(f'{setting}={path}: no such folder')
-  if (best := checkpoint.best_step(folder)) is not None:
-    return folder / str(best)
-  if folder.name.isdigit() and int(folder.name) in checkpoint.steps(folder.parent):
-    return folder
-  finished = finished_stages(folder)
-  stages = [folder / 'checkpoints' / name for name in reversed(finished)]
-  if not stages:
-    parent = folder / 'checkpoints'
-    stages = sorted(parent.iterdir(), key=lambda p: -p.stat().st_mtime) if parent.is_dir() else []
-  for stage in stages:
-    if (best := checkpoint.best_step(stage)) is not None:
-      return stage / str(best)
-  raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
-
-
-def finished_stages(workdir: pathlib.Path) -> dict[str, dict]:
-  """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
-  path = workdir / 'stages.json'
-  return json.loads(path.read_text()) if path.is_file() else {}
-
-
-def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
-  """Reads a step folder; nothing else is needed to caption features.
-
-  Args:
-    path: from ``find_checkpoint``.
-    mesh: of all devices.
-    decode: changes to the decoding settings, each 'key=value'.
-
-  Raises:
-    DataError: no checkpoint there.
-    ConfigError: an unknown decoding setting or a value that is not of its type.
-  """
-  meta = checkpoint.read_meta(path)
-  config = ConfigDict(meta['config'])
-  for change in decode:
-    _change(config.decode, change)
-  check_decode(config.decode)
-  vocabulary = Vocabulary.from_dict(meta['vocabulary'])
-  streams = tuple(stream_from_dict(s) for s in meta['streams'])
-  module = models.build(config.model, len(vocabulary), config.train.dtype)
-  abstract = abstract_params(module, streams, config)
-  params = checkpoint.read_params(path, checkpoint.abstract(abstract, distributed.replicated(mesh)))
-  return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
-
-
-def _change(decode: ConfigDict, change: str) -> None:
-  key, _, value = change.partition('=')
-  if key not in decode:
-    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(decode)}')
-  kind = type(decode[key])
-  try:
-    decode[key] = kind(value)
-  except ValueError:
-    raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
-
-
-def example_inputs(streams: Sequence[Stream], config: ConfigDict):
-  """Inputs of one all-padding video: shapes for initialising parameters."""
-  batch = empty_batch(streams, stream_sizes(streams, config), 1, 1, 2)
-  return to_inputs(batch, streams, config.data.standardise)
-
-
-def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:
-  """Shapes and dtypes of a module's parameters."""
-  inputs = example_inputs(streams, config)
-  return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))
-
-
-def stream_sizes(streams: Sequence[Stream], config: ConfigDict) -> dict[str, tuple[int, ...]]:
-  """Static sizes of a batch, from the config's limit and the longest video."""
-  return default_sizes(streams, config.data.max_frames or None)
-
-
-def check_decode(settings: Mapping) -> None:
-  """ConfigError for decoding settings that make no sense, before anything is computed."""
-  if settings['method'] not in METHODS:
-    raise ConfigError(f'unknown decode.method {settings["method"]!r}; known: {", ".join(METHODS)}')
-  for name, least in (('beam', 1), ('min_length', 0), ('no_repeat_ngram', 0)):
-    if settings[name] < least:
-      raise ConfigError(f'decode.{name} must be at least {least}, got {settings[name]}')
-  Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
-
-
-def check_scores(settings: Mapping) -> None:
-  """ConfigError for ``eval.metrics`` or ``eval.metric`` that there are not."""
-  from vidcap_jax.evaluation.metrics import METRICS
-
-  if unknown := [name for name in settings['metrics'] if name not in METRICS]:
-    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
-  bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
-  scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
-  if settings['metric'] not in scores:
-    raise ConfigError(
-      f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
-      + ', '.join(scores)
-    )
+from vidcap_jax.features import select_streams, stream_sizes, to_inputs
+from vidcap_jax.models.captioner import bind
+from vidcap_jax.restore import Restored
 
 
 def make_decoder(
@@ -235,7 +107,7 @@ def captioner_of(
 ) -> Callable[[VideoSource, Sequence[str]], list[dict]]:
   """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once."""
   config, mesh, vocabulary = restored.config, restored.mesh, restored.vocabulary
-  decode = make_decoder(restored.module, restored.streams, config, caption_length(restored))
+  decode = make_decoder(restored.module, restored.streams, config, restored.length)
 
   def caption(source, ids):
     batches = eval_batches(source, vocabulary, restored.streams, config, mesh, batch_size)
@@ -339,11 +211,6 @@ def evaluate_command(
   report = evaluate(restored, directory, split, folder)
   if distributed.is_main():
     print(f'{split}, {restored.path}: {summary(report)}\nwritten to {folder}', flush=True)
-
-
-def caption_length(restored: Restored) -> int:
-  """L, tokens of a caption with EOS, as the checkpoint was trained."""
-  return (restored.config.data.max_words or restored.vocabulary.max_words) + 1
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,7 @@ import statistics
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, predict
+from vidcap_jax import distributed, evaluate, predict, restore
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.train import train
@@ -41,11 +41,12 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
   workdir.mkdir(parents=True, exist_ok=True)
   check_config(config, workdir)
   config = config.copy_and_resolve_references()
+  rendered = not config.data.dir
   with config.unlocked():
     config.data.dir = prepare_data(config, workdir)
   reports: dict[str, dict] = {}
   for stage in config.order:
-    finished = evaluate.finished_stages(workdir)
+    finished = restore.finished_stages(workdir)
     if stage not in finished:
       finished[stage] = train(stage_config(config, stage), stage, workdir, mesh)
       if distributed.is_main():
@@ -56,7 +57,7 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
     last = stage == config.order[-1]
     folder = workdir / 'eval' if last else workdir / 'eval' / stage
     reports = evaluate_stage(config, stage, workdir, folder, mesh)
-  if config.data.recipe.videos and config.data.recipe.show:
+  if rendered and config.data.recipe.show:
     show_clips(config, workdir, mesh)
   return reports
 
@@ -66,7 +67,7 @@ def show_clips(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
   from data_prep import quickstart
 
   files = quickstart.clips(workdir / 'data', 'test')[: config.data.recipe.show]
-  restored = evaluate.restore(evaluate.find_checkpoint(str(workdir)), mesh)
+  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
   _say(f'captions of {", ".join(str(file) for file in files)}:')
   predict.predict(restored, ','.join(str(file) for file in files))
 
@@ -81,10 +82,10 @@ def evaluate_stage(
     if split not in manifest.splits:
       continue
     done = folder / split / 'metrics.json'
-    path = evaluate.find_checkpoint(str(workdir / 'checkpoints' / stage))
+    path = restore.find_checkpoint(str(workdir / 'checkpoints' / stage))
     report = json.loads(done.read_text()) if done.is_file() else None
     if report is None or report['checkpoint'] != str(path):
-      restored = evaluate.restore(path, mesh)
+      restored = restore.restore(path, mesh)
       report = evaluate.evaluate(restored, config.data.dir, split, folder / split)
     if distributed.is_main():
       _say(f'[{stage}] {split}, step {report["checkpoint_step"]}: {evaluate.summary(report)}')

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from ml_collections import ConfigDict
 
+from vidcap_jax.data.batch import default_sizes, empty_batch
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.models.captioner import Inputs, Needs
 
@@ -51,3 +53,14 @@ def to_inputs(batch: Mapping, streams: Sequence[Stream], standardise: bool) -> I
     features[stream.name] = x
   masks = {stream.name: batch['masks'][stream.name] for stream in streams}
   return Inputs(features, masks, category=batch['category'])
+
+
+def stream_sizes(streams: Sequence[Stream], config: ConfigDict) -> dict[str, tuple[int, ...]]:
+  """Static sizes of a batch, from the config's limit and the longest video."""
+  return default_sizes(streams, config.data.max_frames or None)
+
+
+def example_inputs(streams: Sequence[Stream], config: ConfigDict):
+  """Inputs of one all-padding video: shapes for initialising parameters."""
+  batch = empty_batch(streams, stream_sizes(streams, config), 1, 1, 2)
+  return to_inputs(batch, streams, config.data.standardise)

@@ -44,7 +44,14 @@ def _required(flag: flags.FlagHolder):
 
 def _dispatch() -> int:
   """Runs the mode; exit code 0, or 1 if predict failed on some input."""
-  from vidcap_jax import distributed, evaluate, experiment, predict, train  # heavy: after --help
+  from vidcap_jax import (  # heavy: after --help
+    distributed,
+    evaluate,
+    experiment,
+    predict,
+    restore,
+    train,
+  )
 
   if _MODE.value == 'train':
     config, workdir = _required(_CONFIG), pathlib.Path(_required(_WORKDIR))
@@ -54,8 +61,8 @@ def _dispatch() -> int:
       print(stopped, file=sys.stderr)
       return 143  # as a shell reports SIGTERM: stopped, not failed
     return 0
-  checkpoint = evaluate.find_checkpoint(_required(_CHECKPOINT))
-  restored = evaluate.restore(checkpoint, distributed.make_mesh(), _DECODE.value)
+  checkpoint = restore.find_checkpoint(_required(_CHECKPOINT))
+  restored = restore.restore(checkpoint, distributed.make_mesh(), _DECODE.value)
   if _MODE.value == 'evaluate':
     evaluate.evaluate_command(restored, _DATA.value, _SPLIT.value, _OUTPUT.value)
     return 0

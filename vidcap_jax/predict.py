@@ -14,7 +14,7 @@ import numpy as np
 from vidcap_jax import evaluate
 from vidcap_jax.data.records import Video, absent
 from vidcap_jax.data.schema import DataError, Stream
-from vidcap_jax.evaluate import Restored
+from vidcap_jax.restore import Restored
 
 # Videos captioned at a time: few, so that captions of a long list appear as it is worked through.
 GROUP = 8

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,19 +15,20 @@ from flax import struct
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, distributed, evaluate, models, transfer
+from vidcap_jax import checkpoint, distributed, evaluate, models, restore, transfer
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import select_streams, to_inputs
+from vidcap_jax.features import example_inputs, select_streams, stream_sizes, to_inputs
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, Sigterm
 from vidcap_jax.models.captioner import bind, init_params
 from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio
 from vidcap_jax.optimizer import make_optimizer, make_schedule
+from vidcap_jax.validation import make_validator, update_progress, validation_line
 
 TOP_CAPTIONS = 100
 
@@ -91,7 +92,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   vocabulary = Vocabulary.from_dict(manifest.vocabulary)
   module = models.build(config.model, len(vocabulary), config.train.dtype)
   streams = select_streams(module.config.needs, manifest.streams, f'the data set {config.data.dir}')
-  sizes = evaluate.stream_sizes(streams, config)
+  sizes = stream_sizes(streams, config)
   length = (config.data.max_words or vocabulary.max_words) + 1
   distributed.check_batch(config.train.batch_size, mesh)
   source = open_split(config.data.dir, config.data.train_split)
@@ -106,7 +107,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   )
   top_captions = most_frequent([c for video in texts for c in video.captions])
   total_steps = max(1, round(config.train.epochs * order.steps_per_epoch))
-  validate = _validator(config, module, streams, vocabulary, length, mesh)
+  validate = make_validator(config, module, streams, vocabulary, length, mesh)
   say(
     f'{order.videos - order.without_captions} videos, {int(order.caption_counts.sum())} captions, '
     f'vocabulary {len(vocabulary)}; {order.steps_per_epoch} steps an epoch, {total_steps} in all'
@@ -116,7 +117,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   # ---------------------------------------------------------------- model and optimiser
   schedule = make_schedule(config.optimizer, order.steps_per_epoch, total_steps)
   optimizer = make_optimizer(config.optimizer, schedule)
-  example = evaluate.example_inputs(streams, config)
+  example = example_inputs(streams, config)
 
   def initialise(key):
     params = init_params(module, key, example)
@@ -171,7 +172,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     say(f'restored step {start} from {folder / str(start)}')
   else:
     start = 0
-    theirs = config.train.init_from and evaluate.find_checkpoint(
+    theirs = config.train.init_from and restore.find_checkpoint(
       _source_of(config.train.init_from, workdir), 'config.train.init_from'
     )
     initialise = jax.jit(initialise, out_shardings=distributed.replicated(mesh))
@@ -249,10 +250,10 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           with clock.paused():
             scores = validate(state.params)
             score = distributed.from_main(scores.get(config.eval.metric, float('nan')))
-            _update_progress(progress, done, score, config.eval.patience)
+            update_progress(progress, done, score, config.eval.patience)
             if journal:
               journal.write(done, config.data.val_split, scores)
-            say(_validation_line(done, scores, progress, config.eval.metric))
+            say(validation_line(done, scores, progress, config.eval.metric))
             save(done, state, score)
         stop = distributed.any_process(sigterm.received)
         between = config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0
@@ -293,40 +294,6 @@ def most_frequent(captions: list[str]) -> list[str]:
   return [caption for caption, _ in collections.Counter(captions).most_common(TOP_CAPTIONS)]
 
 
-def _validator(
-  config: ConfigDict, module, streams, vocabulary: Vocabulary, length: int, mesh: Mesh
-) -> Callable[[Any], dict[str, float]]:
-  """params -> scores on the validation split; {} on processes that do not score.
-
-  References are tokenised here, once, and Java is looked for before training begins.
-  """
-  from vidcap_jax.evaluation import metrics
-  from vidcap_jax.evaluation.java import require_java
-
-  evaluate.check_scores(config.eval)
-  source = open_split(config.data.dir, config.data.val_split)
-  texts = list(pipeline.read_texts(source, config.data.threads))
-  ids = [video.video_id for video in texts]
-  references = None
-  if distributed.is_main():
-    require_java()
-    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
-  decode = evaluate.make_decoder(module, streams, config, length)
-
-  def validate(params):
-    batches = evaluate.eval_batches(source, vocabulary, streams, config, mesh)
-    captions = evaluate.caption_videos(decode, params, batches, ids, vocabulary, mesh)
-    if references is None:
-      return {}
-    hypotheses = {c['video_id']: c['caption'] for c in captions}
-    scores, _ = metrics.score(hypotheses, references, metrics=config.eval.metrics)
-    log_prob = sum(c['log_prob'] for c in captions) / len(captions)
-    distinct = len(set(hypotheses.values()))
-    return {**scores, 'log_prob': log_prob, 'distinct_captions': distinct}
-
-  return validate
-
-
 def _check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, say) -> None:
   """Reports a skipped update with its step and videos; ends the run when there are too many."""
   if report['finite']:
@@ -344,26 +311,6 @@ def _check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, s
     )
 
 
-def _update_progress(progress: dict, step: int, score: float, patience: int) -> None:
-  """Early stopping: counts validations since the best score."""
-  best = progress['best_score']
-  better = score == score and (best is None or score > best)
-  if better or score == best:  # of equal ones the latest is kept as the best checkpoint
-    progress.update(best_score=score, best_step=step)
-  progress['since_best'] = 0 if better else progress['since_best'] + 1
-  progress['stopped'] = bool(patience) and progress['since_best'] >= patience
-
-
-def _validation_line(step: int, scores: Mapping, progress: Mapping, metric: str) -> str:
-  shown = '  '.join(f'{k} {v:.4f}' for k, v in scores.items() if k != 'distinct_captions')
-  best = progress['best_score']
-  best = 'none yet' if best is None else f'{best:.4f} at step {progress["best_step"]}'
-  return (
-    f'step {step} validation: {shown}  '
-    f'{scores.get("distinct_captions", 0)} distinct captions; best {metric} {best}'
-  )
-
-
 def _source_of(init_from: str, workdir: pathlib.Path) -> str:
   """The folder that ``train.init_from`` means."""
   if init_from.startswith('stage:'):
@@ -374,7 +321,7 @@ def _source_of(init_from: str, workdir: pathlib.Path) -> str:
 def _start_from(path: pathlib.Path, params, config: ConfigDict, vocabulary, streams, say):
   """Our initial parameters with those of another run's checkpoint put in."""
   theirs = Vocabulary.from_dict(checkpoint.read_meta(path)['vocabulary'])
-  size = lambda V: evaluate.abstract_params(  # noqa: E731
+  size = lambda V: restore.abstract_params(  # noqa: E731
     models.build(config.model, V, config.train.dtype), streams, config
   )
   moved, differences = transfer.transfer(

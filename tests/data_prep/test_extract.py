@@ -8,6 +8,7 @@ import pytest
 
 from data_prep import extract, extractors, random_features, render, shapes, video
 from vidcap_jax.data.schema import KINDS
+from vidcap_jax.errors import UserError
 
 pytest.importorskip('av', reason='the extra "video" is not installed')
 
@@ -115,13 +116,23 @@ def test_lite0_streams_agree(lite0_features):
   motion = lite0_features['efficientnet_lite0_motion']
   assert pooled.shape == (3, 1280)
   assert grid.shape == (3, 7, 7, 1280)
-  assert motion.shape == (2, 7680)
+  assert motion.shape == (2, 6 * extractors.MIXED)
   np.testing.assert_allclose(grid.mean((1, 2)), pooled, atol=1e-5)
-  places = (np.arange(7) - 3) / 3.5
-  across = (grid * places[None, None, :, None]).mean((1, 2))
-  down = (grid * places[None, :, None, None]).mean((1, 2))
-  change = np.diff(np.concatenate([pooled, across, down], 1), axis=0)
+  mixed = grid @ extractors._mixing(1280, extractors.MIXED)
+  places = np.arange(7) - 3
+  across = (mixed * places[None, None, :, None]).mean((1, 2))
+  down = (mixed * places[None, :, None, None]).mean((1, 2))
+  change = np.diff(np.concatenate([mixed.mean((1, 2)), across, down], 1), axis=0)
   np.testing.assert_allclose(np.concatenate([change, np.abs(change)], 1), motion, atol=1e-5)
+
+
+def test_mixing_keeps_lengths_and_directions():
+  mixing = extractors._mixing(1280, extractors.MIXED)
+  assert set(np.unique(np.abs(mixing))) == {np.float32(1280**-0.5)}
+  angles = mixing.T @ mixing - np.eye(extractors.MIXED)
+  assert np.abs(angles).max() < 0.2
+  signs = np.array([1, 1, 1, 1, 1, -1, 1, -1])  # features of one machine hold on another
+  assert mixing[0, :8].tolist() == (signs / 1280**0.5).astype(np.float32).tolist()
 
 
 def test_motion_of_one_frame_is_none(clips):
@@ -133,7 +144,7 @@ def test_unknown_extractor_lists_those_there_are():
     extractors.ExtractorError, match='unknown extractor .resnet.*efficientnet_lite0'
   ):
     extractors.describe('resnet')
-  assert issubclass(extractors.ExtractorError, LookupError)
+  assert issubclass(extractors.ExtractorError, UserError)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+from configs import quickstart
 from data_prep import render, shapes, video
 from data_prep.shapes import Clip
 
@@ -68,6 +69,7 @@ def test_plan_follows_from_the_seed():
 
 
 def test_captions_say_all_and_are_read_back():
+  longest = quickstart.get_config().data.max_words
   wording = set()
   for i, (facts, order) in enumerate(itertools.product(every_combination(), shapes.ORDERS)):
     told = dict(zip(shapes.ATTRIBUTES, facts, strict=True), order=order)
@@ -75,6 +77,7 @@ def test_captions_say_all_and_are_read_back():
     assert len(set(captions)) == 5
     for caption in captions:
       assert shapes.named(caption) == told, caption
+      assert len(caption.split()) <= longest  # none is cut in training
     wording |= {word for caption in captions for word in caption.split()}
   assert 50 < len(wording) < 100
 

@@ -1,0 +1,114 @@
+"""A checkpoint found, read and made ready to caption; nothing else is needed for it."""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import checkpoint, distributed, models
+from vidcap_jax.data.schema import DataError, Stream, stream_from_dict
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.decoding.settings import check_decode
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.features import example_inputs
+from vidcap_jax.models.captioner import init_params
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+  """A checkpoint ready to caption: the module, its parameters, and what it was trained on."""
+
+  path: pathlib.Path
+  meta: Mapping
+  config: ConfigDict
+  module: nn.Module
+  params: Any
+  mesh: Mesh
+  vocabulary: Vocabulary
+  streams: tuple[Stream, ...]
+
+  @property
+  def length(self) -> int:
+    """L, tokens of a caption with EOS, as the checkpoint was trained."""
+    return (self.config.data.max_words or self.vocabulary.max_words) + 1
+
+
+def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
+  """The step folder that a workdir, stage folder or step folder stands for.
+
+  A workdir means the best checkpoint of its last finished stage, or of its last stage with
+  checkpoints if none is finished.
+
+  Raises:
+    DataError: no checkpoint there.
+  """
+  folder = pathlib.Path(path)
+  if not folder.is_dir():
+    raise DataError(f'{setting}={path}: no such folder')
+  if (best := checkpoint.best_step(folder)) is not None:
+    return folder / str(best)
+  if folder.name.isdigit() and int(folder.name) in checkpoint.steps(folder.parent):
+    return folder
+  finished = finished_stages(folder)
+  stages = [folder / 'checkpoints' / name for name in reversed(finished)]
+  if not stages:
+    parent = folder / 'checkpoints'
+    stages = sorted(parent.iterdir(), key=lambda p: -p.stat().st_mtime) if parent.is_dir() else []
+  for stage in stages:
+    if (best := checkpoint.best_step(stage)) is not None:
+      return stage / str(best)
+  raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
+
+
+def finished_stages(workdir: pathlib.Path) -> dict[str, dict]:
+  """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
+  path = workdir / 'stages.json'
+  return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
+  """Reads a step folder; nothing else is needed to caption features.
+
+  Args:
+    path: from ``find_checkpoint``.
+    mesh: of all devices.
+    decode: changes to the decoding settings, each 'key=value'.
+
+  Raises:
+    DataError: no checkpoint there.
+    ConfigError: an unknown decoding setting or a value that is not of its type.
+  """
+  meta = checkpoint.read_meta(path)
+  config = ConfigDict(meta['config'])
+  for change in decode:
+    _change(config.decode, change)
+  check_decode(config.decode)
+  vocabulary = Vocabulary.from_dict(meta['vocabulary'])
+  streams = tuple(stream_from_dict(s) for s in meta['streams'])
+  module = models.build(config.model, len(vocabulary), config.train.dtype)
+  abstract = abstract_params(module, streams, config)
+  params = checkpoint.read_params(path, checkpoint.abstract(abstract, distributed.replicated(mesh)))
+  return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
+
+
+def _change(decode: ConfigDict, change: str) -> None:
+  key, _, value = change.partition('=')
+  if key not in decode:
+    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(decode)}')
+  kind = type(decode[key])
+  try:
+    decode[key] = kind(value)
+  except ValueError:
+    raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
+
+
+def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:
+  """Shapes and dtypes of a module's parameters."""
+  inputs = example_inputs(streams, config)
+  return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))

@@ -1,0 +1,82 @@
+"""Validation during training: scores of a split, the best so far, and when to stop."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import distributed, evaluate
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.errors import ConfigError
+
+
+def check_scores(settings: Mapping) -> None:
+  """ConfigError for ``eval.metrics`` or ``eval.metric`` that there are not."""
+  from vidcap_jax.evaluation.metrics import METRICS
+
+  if unknown := [name for name in settings['metrics'] if name not in METRICS]:
+    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
+  bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
+  scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
+  if settings['metric'] not in scores:
+    raise ConfigError(
+      f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
+      + ', '.join(scores)
+    )
+
+
+def make_validator(
+  config: ConfigDict, module, streams, vocabulary: Vocabulary, length: int, mesh: Mesh
+) -> Callable[[Any], dict[str, float]]:
+  """params -> scores on the validation split; {} on processes that do not score.
+
+  References are tokenised here, once, and Java is looked for before training begins.
+  """
+  from vidcap_jax.evaluation import metrics
+  from vidcap_jax.evaluation.java import require_java
+
+  check_scores(config.eval)
+  source = open_split(config.data.dir, config.data.val_split)
+  texts = list(pipeline.read_texts(source, config.data.threads))
+  ids = [video.video_id for video in texts]
+  references = None
+  if distributed.is_main():
+    require_java()
+    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+  decode = evaluate.make_decoder(module, streams, config, length)
+
+  def validate(params):
+    batches = evaluate.eval_batches(source, vocabulary, streams, config, mesh)
+    captions = evaluate.caption_videos(decode, params, batches, ids, vocabulary, mesh)
+    if references is None:
+      return {}
+    hypotheses = {c['video_id']: c['caption'] for c in captions}
+    scores, _ = metrics.score(hypotheses, references, metrics=config.eval.metrics)
+    log_prob = sum(c['log_prob'] for c in captions) / len(captions)
+    distinct = len(set(hypotheses.values()))
+    return {**scores, 'log_prob': log_prob, 'distinct_captions': distinct}
+
+  return validate
+
+
+def update_progress(progress: dict, step: int, score: float, patience: int) -> None:
+  """Early stopping: counts validations since the best score."""
+  best = progress['best_score']
+  better = score == score and (best is None or score > best)
+  if better or score == best:  # of equal ones the latest is kept as the best checkpoint
+    progress.update(best_score=score, best_step=step)
+  progress['since_best'] = 0 if better else progress['since_best'] + 1
+  progress['stopped'] = bool(patience) and progress['since_best'] >= patience
+
+
+def validation_line(step: int, scores: Mapping, progress: Mapping, metric: str) -> str:
+  shown = '  '.join(f'{k} {v:.4f}' for k, v in scores.items() if k != 'distinct_captions')
+  best = progress['best_score']
+  best = 'none yet' if best is None else f'{best:.4f} at step {progress["best_step"]}'
+  return (
+    f'step {step} validation: {shown}  '
+    f'{scores.get("distinct_captions", 0)} distinct captions; best {metric} {best}'
+  )
