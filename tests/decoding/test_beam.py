@@ -7,7 +7,7 @@ import pytest
 from tests.decoding import toy
 from vidcap_jax.data.vocabulary import EOS, PAD, UNK
 from vidcap_jax.decoding.beam import beam_search
-from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints
+from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints
 from vidcap_jax.decoding.unroll import greedy
 from vidcap_jax.errors import ConfigError
 
@@ -18,8 +18,8 @@ BIGRAMS = Constraints(min_length=1, no_repeat_ngram=2)
 UNIGRAMS = Constraints(min_length=2, no_repeat_ngram=1)
 # What a search may be asked for: (length penalty, constraints).
 SETTINGS = {
-  'plain': (0.0, NO_CONSTRAINTS),
-  'length penalty': (1.0, NO_CONSTRAINTS),
+  'plain': (0.0, WORDS_ONLY),
+  'length penalty': (1.0, WORDS_ONLY),
   'bigrams': (2.0, BIGRAMS),
   'unigrams': (0.7, UNIGRAMS),
 }
@@ -44,7 +44,7 @@ def search():
 
     return jax.jit(run)
 
-  def run(memory, beam=3, n_best=3, length_penalty=0.0, constraints=NO_CONSTRAINTS, L=L):
+  def run(memory, beam=3, n_best=3, length_penalty=0.0, constraints=WORDS_ONLY, L=L):
     captions = compiled(beam, n_best, constraints, L)(memory, np.float32(length_penalty))
     return jax.device_get(captions)
 
@@ -122,7 +122,7 @@ def test_a_model_that_never_ends(search):
   assert np.isfinite(captions.score).all()
 
 
-@pytest.mark.parametrize(('constraints', 'least'), [(NO_CONSTRAINTS, 0), (BIGRAMS, 1)])
+@pytest.mark.parametrize(('constraints', 'least'), [(WORDS_ONLY, 0), (BIGRAMS, 1)])
 def test_a_model_that_ends_at_once(search, constraints, least):
   captions = search(toy.tables(8, B, eos=1e3), 3, 3 - 2 * least, constraints=constraints)
   words = captions.tokens[:, 0]
@@ -139,7 +139,7 @@ def test_more_beams_than_there_are_captions(search):
   tables = toy.tables(10, 2, vocab=5)
   captions = search(tables, 9, 6, L=3)
   for b, table in enumerate(tables):
-    best = toy.exhaustive(table, 3, 0.0, NO_CONSTRAINTS)
+    best = toy.exhaustive(table, 3, 0.0, WORDS_ONLY)
     assert len(best) == 4
     check(video(captions, b), best, 0.0)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.decoding import toy
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
-from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints, constrain
+from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 
 V, ROWS, L = 7, 3, 8
 WORDS = st.lists(
@@ -63,7 +63,7 @@ def test_ngrams_longer_than_the_caption_never_repeat(n):
 
 def test_forbidden_words_and_minimum_length():
   logits = jnp.asarray(np.random.default_rng(0).normal(size=(2, V)), jnp.float32)
-  out = constrain(NO_CONSTRAINTS, logits)
+  out = constrain(WORDS_ONLY, logits)
   assert np.isneginf(out[:, [PAD, BOS, UNK]]).all()
   np.testing.assert_array_equal(out[:, [EOS, 4, 5, 6]], logits[:, jnp.array([EOS, 4, 5, 6])])
   constraints = Constraints(forbidden=(5,), min_length=2)

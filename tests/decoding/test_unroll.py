@@ -8,7 +8,7 @@ import pytest
 from tests.decoding import toy
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
 from vidcap_jax.decoding import unroll
-from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints
+from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints
 from vidcap_jax.decoding.unroll import Sampling, filter_logits
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.objectives.cross_entropy import token_log_probs
@@ -25,7 +25,7 @@ RULES = Constraints(min_length=2, no_repeat_ngram=2)
 def greedy():
   run = functools.partial(unroll.greedy, toy.captioner, L=L)
   compiled = functools.cache(lambda constraints: jax.jit(lambda m: run(m, constraints=constraints)))
-  return lambda tables, constraints=NO_CONSTRAINTS: jax.device_get(compiled(constraints)(tables))
+  return lambda tables, constraints=WORDS_ONLY: jax.device_get(compiled(constraints)(tables))
 
 
 @pytest.fixture(scope='module')
@@ -35,7 +35,7 @@ def sample():
     run = functools.partial(unroll.sample, sampling=sampling, constraints=constraints)
     return jax.jit(lambda memory, draws: run(toy.captioner, memory, draws))
 
-  def run(tables, draws, sampling=ALL, constraints=NO_CONSTRAINTS):
+  def run(tables, draws, sampling=ALL, constraints=WORDS_ONLY):
     return jax.device_get(compiled(sampling, constraints)(tables, draws))
 
   return run
@@ -74,7 +74,7 @@ def test_shift_right():
   )
 
 
-@pytest.mark.parametrize('constraints', [NO_CONSTRAINTS, RULES])
+@pytest.mark.parametrize('constraints', [WORDS_ONLY, RULES])
 def test_greedy_takes_the_likeliest_word(greedy, constraints):
   tables = toy.tables(0, B)
   captions = greedy(tables, constraints)
@@ -107,7 +107,7 @@ def test_a_model_that_never_ends(greedy, sample):
     assert not captions.ended.any()
 
 
-@pytest.mark.parametrize(('constraints', 'least'), [(NO_CONSTRAINTS, 0), (RULES, 2)])
+@pytest.mark.parametrize(('constraints', 'least'), [(WORDS_ONLY, 0), (RULES, 2)])
 def test_a_model_that_ends_at_once(greedy, constraints, least):
   captions = greedy(toy.tables(3, B, eos=1e3), constraints)
   well_formed(captions)
@@ -162,7 +162,7 @@ def test_samples_score_as_teacher_forcing_scores_them(sample, rescore):
   np.testing.assert_allclose(captions.log_prob, log_probs.sum(axis=-1), rtol=1e-5)
 
 
-@pytest.mark.parametrize('constraints', [NO_CONSTRAINTS, RULES])
+@pytest.mark.parametrize('constraints', [WORDS_ONLY, RULES])
 def test_samples_obey_the_rules(sample, constraints):
   captions = sample(toy.tables(10, B), draws(4), constraints=constraints)
   for tokens in captions.tokens.reshape(-1, L).tolist():

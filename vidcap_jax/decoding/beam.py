@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
-from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints, constrain
+from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.attention import at_least_float32
@@ -43,7 +43,7 @@ def beam_search(
   *,
   length_penalty: float = 0.0,
   n_best: int = 1,
-  constraints: Constraints = NO_CONSTRAINTS,
+  constraints: Constraints = WORDS_ONLY,
 ) -> Captions:
   """The n_best captions of every video by beam search, best first: tokens (B, n_best, L).
 

@@ -25,7 +25,7 @@ class Constraints:
   no_repeat_ngram: int = 0
 
 
-NO_CONSTRAINTS = Constraints()
+WORDS_ONLY = Constraints()  # any word or EOS, but no PAD, BOS or UNK
 
 
 def constrain(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
-from vidcap_jax.decoding.constraints import NO_CONSTRAINTS, Constraints, constrain
+from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.attention import at_least_float32
 from vidcap_jax.models.captioner import Captioner
@@ -103,7 +103,7 @@ def scheduled_sampling(
     x = captioner.embed(word, noise_t)
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
     logits = captioner.logits(jax.lax.stop_gradient(hidden))
-    drawn = inverse_cdf(constrain(NO_CONSTRAINTS, logits), draw)
+    drawn = inverse_cdf(constrain(WORDS_ONLY, logits), draw)
     return (carry, drawn), Unrolled(hidden, extras.aux, {})
 
   _, S, L = targets.shape
@@ -163,7 +163,7 @@ def greedy(
   memory: Any,
   L: int,
   *,
-  constraints: Constraints = NO_CONSTRAINTS,
+  constraints: Constraints = WORDS_ONLY,
 ) -> Captions:
   """The likeliest word at each step, one caption a video: (B, 1, L)."""
   choose = lambda logits, _: jnp.argmax(logits, axis=-1).astype(jnp.int32)  # noqa: E731
@@ -176,7 +176,7 @@ def sample(
   draws: Array,
   *,
   sampling: Sampling = Sampling(),
-  constraints: Constraints = NO_CONSTRAINTS,
+  constraints: Constraints = WORDS_ONLY,
   noise: Any = None,
   train: bool = False,
 ) -> Captions:
