@@ -27,8 +27,8 @@ def base() -> ConfigDict:
   c.data.captions_per_video = 5  # S, captions of a video in one step: they share its encoding
   c.data.max_frames = 0  # longer videos are subsampled evenly; 0: the data set's longest
   c.data.max_words = 0  # longer captions are cut; 0: as the vocabulary was built
-  # A round takes captions of about one length, and a batch is cut to the least of these many
-  # tokens that holds it (one compilation each); (): no grouping, all batches of full length.
+  # Batches hold captions of about one length and are cut to the least of these many tokens that
+  # holds them (one compilation each); (): no grouping, all batches of full length.
   c.data.length_buckets = (9, 11, 13, 16)
   c.data.standardise = True  # features by the training split's mean and deviation per channel
   c.data.threads = 2  # reading ahead
@@ -142,9 +142,11 @@ def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   c.data.recipe.streams = ConfigDict(streams)
   c.data.length_buckets = ()  # one compilation: it takes longer than these few steps
   c.train.batch_size = 16
-  c.train.epochs = 15.0
-  c.optimizer.learning_rate = 2e-3
-  c.eval.every_epochs = 5.0
+  c.train.epochs = 30.0
+  c.optimizer.learning_rate = 4e-3
+  c.optimizer.schedule.name = 'cosine'  # a rate that falls by epochs would be gone at once
+  c.model.dropout = 0.2
+  c.eval.every_epochs = 10.0
   for size in ('hidden', 'embed', 'project', 'attention'):
     c.model[size] = 64
   return c

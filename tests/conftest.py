@@ -25,6 +25,7 @@ os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
 # For what tests share, whichever way pytest is started.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+import hypothesis
 import jax
 import pytest
 from absl import flags
@@ -37,6 +38,10 @@ atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_e
 flags.FLAGS.mark_as_parsed()
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
+
+# How long an example takes says how busy the machine is, not whether it is right.
+hypothesis.settings.register_profile('vidcap_jax', deadline=None)
+hypothesis.settings.load_profile('vidcap_jax')
 
 
 @pytest.fixture

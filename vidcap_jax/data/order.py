@@ -7,8 +7,9 @@ knows nothing of hosts, threads or devices: a run resumed at any step, on any nu
 sees the rows that an uninterrupted one sees.
 
 A batch is as long as its longest caption, and among 64 captions one is nearly always long. So the
-lengths of captions may be given: then a round takes each video's shortest captions, another its
-next longer ones, and so on, in an order of rounds drawn for every epoch. Most rounds are short.
+lengths of captions may be given: a video's captions are then dealt out shortest first, each video
+beginning at another place, and a batch is made of videos whose turn it is with captions of about
+one length. The batches of a round come in any order, so that long and short ones alternate.
 """
 
 import functools
@@ -18,7 +19,7 @@ import numpy as np
 from vidcap_jax.data.schema import DataError
 
 # Purposes of the random streams below, so that no two of them share numbers.
-_VIDEOS, _CAPTIONS, _ROUNDS = 0, 1, 2
+_VIDEOS, _CAPTIONS, _PLACES, _BATCHES = 0, 1, 2, 3
 
 
 def _random_keys(seed: int, purpose: tuple[int, ...], count: int) -> np.ndarray:
@@ -83,58 +84,78 @@ class TrainOrder:
     self.seed = seed
     self.lengths = None if lengths is None else np.asarray(lengths, np.int64)
     self.rounds = int(-(-counts.max() // captions_per_video))
-    visits = -(-counts // captions_per_video)  # rounds that a video takes part in
-    round_videos = np.array([(visits > k).sum() for k in range(self.rounds)])
+    self._visits = -(-counts // captions_per_video)  # rounds that a video takes part in
+    round_videos = np.array([(self._visits > k).sum() for k in range(self.rounds)])
     self._round_steps = -(-round_videos // batch_size)
-    self.steps_per_epoch = int(self._round_steps.sum())
+    self._last_steps = np.cumsum(self._round_steps)  # step at which each round is over
+    self.steps_per_epoch = int(self._last_steps[-1])
     self._offsets = np.cumsum(counts) - counts
     # Two of each: threads that read ahead are in the next round while others finish the last.
     self._round_videos = functools.lru_cache(2)(self._permuted_videos)
     self._caption_keys = functools.lru_cache(2)(self._epoch_keys)
-    self._rounds = functools.lru_cache(2)(self._epoch_rounds)
+    self._places = functools.lru_cache(2)(self._epoch_places)
+    self._longest = None if lengths is None else self._longest_of_turns()
 
   def __reduce__(self):
     sizes = (self.batch_size, self.captions_per_video)
     return TrainOrder, (self.caption_counts, *sizes, self.seed, self.lengths)
 
-  def _permuted_videos(self, epoch: int, number: int) -> np.ndarray:
-    """The videos of a round, in the order in which it visits them."""
-    active = np.flatnonzero(self.caption_counts > number * self.captions_per_video)
+  def _permuted_videos(self, epoch: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The videos of a round, batch after batch, and the order in which its batches come."""
+    active = np.flatnonzero(self._visits > number)
     keys = _random_keys(self.seed, (_VIDEOS, epoch, number), len(active))
-    return active[np.argsort(keys, kind='stable')]
+    steps = np.arange(self._round_steps[number])
+    videos = active[np.argsort(keys, kind='stable')]
+    if self._longest is None:
+      return videos, steps
+    tokens = self._longest[videos, self._turn(epoch, number, videos)]
+    videos = videos[np.argsort(tokens, kind='stable')]
+    keys = _random_keys(self.seed, (_BATCHES, epoch, number), len(steps))
+    return videos, steps[np.argsort(keys, kind='stable')]
+
+  def _epoch_places(self, epoch: int) -> np.ndarray:
+    """Where each video begins among its turns in an epoch, (videos,)."""
+    keys = _random_keys(self.seed, (_PLACES, epoch), self.videos)
+    return (keys % np.maximum(self._visits, 1).astype(np.uint64)).astype(np.int64)
+
+  def _turn(self, epoch: int, number: int, videos):
+    """Which S of their captions videos show in a round: number of the turn, shortest first."""
+    if self._longest is None:
+      return number
+    return (number + self._places(epoch)[videos]) % self._visits[videos]
+
+  def _longest_of_turns(self) -> np.ndarray:
+    """Tokens of the longest caption of each video's turns, (videos, rounds), 0 for none."""
+    S = self.captions_per_video
+    longest = np.zeros((self.videos, self.rounds), np.int64)
+    for video, (start, count) in enumerate(zip(self._offsets, self.caption_counts)):
+      ordered = np.sort(self.lengths[start : start + count])
+      for turn in range(self._visits[video]):
+        longest[video, turn] = ordered[min(count, (turn + 1) * S) - 1]
+    return longest
 
   def _epoch_keys(self, epoch: int) -> np.ndarray:
     """A key for every caption of the split; a video's captions are permuted by theirs."""
     return _random_keys(self.seed, (_CAPTIONS, epoch), int(self.caption_counts.sum()))
 
-  def _epoch_rounds(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rounds of an epoch in the order they run, and the step at which each is over."""
-    order = np.arange(self.rounds)
-    if self.lengths is not None:
-      order = np.argsort(_random_keys(self.seed, (_ROUNDS, epoch), self.rounds), kind='stable')
-    return order, np.cumsum(self._round_steps[order])
-
   def locate(self, step: int) -> tuple[int, int, int]:
     """Epoch, round of the epoch and step of the round of a global step, all from 0."""
     epoch, step = divmod(step, self.steps_per_epoch)
-    order, over = self._rounds(epoch)
-    at = int(np.searchsorted(over, step, side='right'))
-    return epoch, int(order[at]), step - (int(over[at - 1]) if at else 0)
+    number = int(np.searchsorted(self._last_steps, step, side='right'))
+    return epoch, number, step - (int(self._last_steps[number - 1]) if number else 0)
+
+  def _batch(self, epoch: int, number: int, step: int) -> np.ndarray:
+    """The videos of a step of a round, fewer than B in one batch of it."""
+    videos, batches = self._round_videos(epoch, number)
+    first = int(batches[step]) * self.batch_size
+    return videos[first : first + self.batch_size]
 
   def longest(self, step: int) -> int:
     """Tokens of the longest caption in the global batch of a step; needs ``lengths``."""
-    epoch, number, batch = self.locate(step)
-    videos = self._round_videos(epoch, number)
-    rows = videos[batch * self.batch_size : (batch + 1) * self.batch_size]
-    last = np.minimum(self.caption_counts[rows], (number + 1) * self.captions_per_video) - 1
-    # Sorted by length, a video's last caption of the round is its longest.
-    tokens = [self._sorted_lengths(video)[i] for video, i in zip(rows, last)]
-    return int(max(tokens))
-
-  def _sorted_lengths(self, video: int) -> np.ndarray:
-    assert self.lengths is not None, 'made without lengths'
-    start, count = self._offsets[video], self.caption_counts[video]
-    return np.sort(self.lengths[start : start + count])
+    assert self._longest is not None, 'made without lengths'
+    epoch, number, step = self.locate(step)
+    videos = self._batch(epoch, number, step)
+    return int(self._longest[videos, self._turn(epoch, number, videos)].max())
 
   def row(self, step: int, r: int) -> tuple[int, np.ndarray]:
     """What stands in row r (0 <= r < B) of the global batch of a step (from 0).
@@ -144,19 +165,18 @@ class TrainOrder:
       slot is unused.
     """
     captions = np.full(self.captions_per_video, -1, np.int32)
-    epoch, number, batch = self.locate(step)
-    videos = self._round_videos(epoch, number)
-    position = batch * self.batch_size + r
-    if position >= len(videos):
+    epoch, number, step = self.locate(step)
+    videos = self._batch(epoch, number, step)
+    if r >= len(videos):
       return -1, captions
-    video = int(videos[position])
+    video = int(videos[r])
     start, count = self._offsets[video], self.caption_counts[video]
     keys = self._caption_keys(epoch)[start : start + count]
     permuted = np.argsort(keys, kind='stable')
     if self.lengths is not None:  # by length, equal ones in the drawn order
       sizes = self.lengths[start : start + count][permuted]
       permuted = permuted[np.argsort(sizes, kind='stable')]
-    first = number * self.captions_per_video
+    first = int(self._turn(epoch, number, video)) * self.captions_per_video
     chosen = permuted[first : first + self.captions_per_video]
     captions[: len(chosen)] = chosen
     return video, captions
