@@ -98,13 +98,17 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   source = open_split(config.data.dir, config.data.train_split)
   texts = list(pipeline.read_texts(source, config.data.threads))
   ids = [video.video_id for video in texts]
+  lengths = _lengths(texts, vocabulary, length) if config.data.length_buckets else None
   order = TrainOrder(
     np.array([len(video.captions) for video in texts]),
     config.train.batch_size,
     config.data.captions_per_video,
     config.seed,
-    _lengths(texts, vocabulary, length) if config.data.length_buckets else None,
+    lengths,
   )
+  # Grouped by length, batches hold very different numbers of words. Dividing each by its own would
+  # give the words of short captions more weight, so all are divided by the mean number.
+  tokens_per_step = None if lengths is None else float(lengths.sum() / order.steps_per_epoch)
   top_captions = most_frequent([c for video in texts for c in video.captions])
   total_steps = max(1, round(config.train.epochs * order.steps_per_epoch))
   validate = make_validator(config, module, streams, vocabulary, length, mesh)
@@ -141,9 +145,10 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
         smoothing=config.train.label_smoothing,
         own_words=own_words,
       )
-      return total / jnp.maximum(count, jnp.ones_like(count))
+      mean = total / jnp.maximum(count, jnp.ones_like(count))
+      return total / tokens_per_step if tokens_per_step else mean, mean
 
-    value, grads = jax.value_and_grad(loss)(state.params)
+    (_, value), grads = jax.value_and_grad(loss, has_aux=True)(state.params)
     norm = optax.tree.norm(grads)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     finite = jnp.isfinite(jnp.stack([value, norm, optax.tree.norm(updates)])).all()
