@@ -94,7 +94,7 @@ class TrainOrder:
     self._round_videos = functools.lru_cache(2)(self._permuted_videos)
     self._caption_keys = functools.lru_cache(2)(self._epoch_keys)
     self._places = functools.lru_cache(2)(self._epoch_places)
-    self._longest = None if lengths is None else self._longest_of_turns()
+    self._longest = None if self.lengths is None else self._longest_of_turns(self.lengths)
 
   def __reduce__(self):
     sizes = (self.batch_size, self.captions_per_video)
@@ -124,12 +124,12 @@ class TrainOrder:
       return number
     return (number + self._places(epoch)[videos]) % self._visits[videos]
 
-  def _longest_of_turns(self) -> np.ndarray:
+  def _longest_of_turns(self, lengths: np.ndarray) -> np.ndarray:
     """Tokens of the longest caption of each video's turns, (videos, rounds), 0 for none."""
     S = self.captions_per_video
     longest = np.zeros((self.videos, self.rounds), np.int64)
     for video, (start, count) in enumerate(zip(self._offsets, self.caption_counts)):
-      ordered = np.sort(self.lengths[start : start + count])
+      ordered = np.sort(lengths[start : start + count])
       for turn in range(self._visits[video]):
         longest[video, turn] = ordered[min(count, (turn + 1) * S) - 1]
     return longest
