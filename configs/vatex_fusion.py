@@ -14,8 +14,8 @@ Variants: ``:vanilla``, ``:temporal``, ``:spatial`` train one row of Table 1;
 ``:runlocal`` trains both stages small, on rendered clips with random-weight streams of the same
 kinds.
 
-Not yet run on VATEX itself: expected score and time are unknown. ``:runlocal`` on 2 CPU cores:
-see docs/training.md.
+Not run on VATEX itself: expected score and time are unknown. ``:runlocal``, both stages with their
+scores and three captions: 2:39 of CPU time on a 2-core machine, measured at 15 epochs a stage.
 """
 
 from configs import common
