@@ -17,6 +17,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import metrics
+from vidcap_jax.journal import read_journal
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -58,6 +59,14 @@ def later(tmp_path_factory):
   return data
 
 
+@pytest.fixture(scope='module')
+def best(tiny_run) -> str:
+  """The step with the best validation score, of equal ones the latest, by what was written down."""
+  scores = [(r['CIDEr'], r['step']) for r in read_journal(tiny_run) if r['kind'] == 'val']
+  assert len(scores) == 2
+  return str(max(scores)[1])
+
+
 def read(folder, name):
   return json.loads((folder / name).read_text())
 
@@ -65,12 +74,11 @@ def read(folder, name):
 # ---------------------------------------------------------------- which checkpoint
 
 
-def test_find_checkpoint(tiny_run, tmp_path):
+def test_find_checkpoint(tiny_run, best, tmp_path):
   stage = tiny_run / 'checkpoints' / 'xe'
-  best = stage / '8'
-  assert checkpoint.steps(stage) == [8, 16]
-  for path in (tiny_run, stage, best, f'{best}/'):
-    assert restore.find_checkpoint(str(path)) == best
+  assert checkpoint.steps(stage) == sorted({int(best), 16})
+  for path in (tiny_run, stage, stage / best, f'{stage / best}/'):
+    assert restore.find_checkpoint(str(path)) == stage / best
   assert restore.find_checkpoint(str(stage / '16')) == stage / '16'
 
   with pytest.raises(DataError, match=f'--checkpoint={tmp_path}/x: no such folder'):
@@ -82,26 +90,26 @@ def test_find_checkpoint(tiny_run, tmp_path):
       restore.find_checkpoint(str(path))
 
 
-def test_the_last_finished_stage_is_taken(tiny_run, tmp_path):
+def test_the_last_finished_stage_is_taken(tiny_run, best, tmp_path):
   workdir = tmp_path / '2026'  # a number, but no step
   for name in ('a_second', 'z_first'):
     shutil.copytree(tiny_run / 'checkpoints' / 'xe', workdir / 'checkpoints' / name)
   stages = {'z_first': {}, 'a_second': {}}
   (workdir / 'stages.json').write_text(json.dumps(stages))
   found = restore.find_checkpoint(str(workdir))
-  assert found == workdir / 'checkpoints' / 'a_second' / '8'
+  assert found == workdir / 'checkpoints' / 'a_second' / best
   (workdir / 'stages.json').write_text(json.dumps({'z_first': {}}))  # a_second is still training
   found = restore.find_checkpoint(str(workdir))
-  assert found == workdir / 'checkpoints' / 'z_first' / '8'
+  assert found == workdir / 'checkpoints' / 'z_first' / best
   os.utime(workdir / 'checkpoints' / 'z_first', (1, 1))
   (workdir / 'stages.json').unlink()  # killed in its first stage
   found = restore.find_checkpoint(str(workdir))
-  assert found == workdir / 'checkpoints' / 'a_second' / '8'
+  assert found == workdir / 'checkpoints' / 'a_second' / best
 
 
-def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, tmp_path):
-  broken = tmp_path / '8'
-  shutil.copytree(tiny_run / 'checkpoints' / 'xe' / '8', broken)
+def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, best, tmp_path):
+  broken = tmp_path / best
+  shutil.copytree(tiny_run / 'checkpoints' / 'xe' / best, broken)
   for file in (broken / 'params').rglob('*'):
     if file.is_file():
       file.write_bytes(file.read_bytes()[:20])
@@ -112,7 +120,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, tmp_path):
 # ---------------------------------------------------------------- results
 
 
-def test_with_references(restored, later, tmp_path, quick):
+def test_with_references(restored, best, later, tmp_path, quick):
   report = evaluate.evaluate(restored, later, 'test', tmp_path / 'out')
   assert report == read(tmp_path / 'out', 'metrics.json')
   captions = read(tmp_path / 'out', 'captions.json')
@@ -134,7 +142,7 @@ def test_with_references(restored, later, tmp_path, quick):
   assert constants[report['constant_caption']] == pytest.approx(report['constant_CIDEr'])
   assert report['distinct_captions'] == len(set(hypotheses.values()))
   assert (report['split'], report['videos'], report['references']) == ('test', 9, True)
-  assert (report['checkpoint'], report['checkpoint_step']) == (str(restored.path), 8)
+  assert (report['checkpoint'], report['checkpoint_step']) == (str(restored.path), int(best))
   assert report['stage'] == 'xe'
   assert report['decode'] == restored.config.decode.to_dict()
   assert report['data'] == {'dir': later, 'hash': read_manifest(later).hash, 'name': 'data'}
