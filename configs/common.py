@@ -132,7 +132,7 @@ def variant_or_error(variant: str, known: tuple[str, ...]) -> str:
 
 
 def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
-  """Makes a config small: rendered clips, random-weight streams, about two minutes a stage.
+  """Makes a config small: rendered clips, random-weight streams, a rehearsal of the whole run.
 
   Args:
     streams: stream name -> extractor (data_prep/extractors.py) of the kinds the model needs.
