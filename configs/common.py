@@ -124,11 +124,32 @@ def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
   return c
 
 
-def variant_or_error(variant: str, known: tuple[str, ...]) -> str:
-  """The argument after a config file's colon, if it is one of those known ('' always is)."""
-  if variant and variant not in known:
-    raise ConfigError(f'unknown variant {variant!r}; known: {", ".join(known)}')
-  return variant
+def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
+  """What stands after a config file's colon: ``variant=st,features=frcnn,runlocal``.
+
+  Args:
+    text: parts with commas between: NAME=VALUE; a bare value stands for ``variant=``, and
+      ``runlocal`` asks for the small rehearsal.
+    known: name -> the values it may have, the default first.
+
+  Returns:
+    A value for every known name, and 'runlocal': 'runlocal' or ''.
+
+  Raises:
+    ConfigError: an unknown name or value; lists those known.
+  """
+  chosen = {name: values[0] for name, values in known.items()} | {'runlocal': ''}
+  for part in filter(None, text.split(',')):
+    name, _, value = part.rpartition('=')
+    if part == 'runlocal':
+      chosen[part] = part
+      continue
+    name = name or 'variant'
+    if name not in known or value not in known[name]:
+      choices = [f'{name}={value}' for name, values in known.items() for value in values]
+      raise ConfigError(f'unknown variant {part!r}; known: {", ".join([*choices, "runlocal"])}')
+    chosen[name] = value
+  return chosen
 
 
 def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
@@ -148,5 +169,6 @@ def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   c.model.dropout = 0.2
   c.eval.every_epochs = 10.0
   for size in ('hidden', 'embed', 'project', 'attention'):
-    c.model[size] = 64
+    if size in c.model:
+      c.model[size] = 64
   return c

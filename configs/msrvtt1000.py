@@ -30,6 +30,6 @@ def get_config(variant: str = ''):
   c.train.epochs = 10.0
   c.optimizer.learning_rate = 1e-3
   c.optimizer.schedule.name = 'step'
-  if common.variant_or_error(variant, ('runlocal',)):
+  if common.read_variant(variant)['runlocal']:
     common.run_local(c, {'image': 'random_sequence'})
   return c.lock()

@@ -41,6 +41,6 @@ def get_config(variant: str = ''):
   c.optimizer.learning_rate = 4e-3
   c.optimizer.schedule.name = 'cosine'
   c.eval.every_epochs = 10.0
-  if common.variant_or_error(variant, ('runlocal',)):
+  if common.read_variant(variant)['runlocal']:
     common.run_local(c, {'image': 'random_sequence', 'motion': 'random_sequence'})
   return c.lock()

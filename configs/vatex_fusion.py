@@ -20,18 +20,19 @@ scores and three captions: 2:39 of CPU time on a 2-core machine, measured at 15 
 
 from configs import common
 
-VARIANTS = ('vanilla', 'temporal', 'spatial', 'runlocal')
+VARIANTS = ('fusion', 'vanilla', 'temporal', 'spatial')
 
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
-  variant = common.variant_or_error(variant, VARIANTS)
+  chosen = common.read_variant(variant, variant=VARIANTS)
   c = common.temporal_spatial(common.base())
-  c.order = (variant,) if variant in VARIANTS[:3] else ('temporal', 'spatial')
+  row = chosen['variant']
+  c.order = ('temporal', 'spatial') if row == 'fusion' else (row,)
   c.stages = {name: {'model': {'variant': name}} for name in c.order}
   c.train.epochs = 20.0
   c.optimizer.schedule.name = 'step'
-  if variant == 'runlocal':
+  if chosen['runlocal']:
     streams = {
       'image': 'random_sequence',
       'motion': 'random_sequence',

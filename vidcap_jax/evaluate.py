@@ -21,7 +21,7 @@ from vidcap_jax.decoding.constraints import Constraints
 from vidcap_jax.decoding.settings import check_decode
 from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
 from vidcap_jax.features import select_streams, stream_sizes, to_inputs
-from vidcap_jax.models.captioner import bind
+from vidcap_jax.models.captioner import Needs, bind
 from vidcap_jax.restore import Restored
 
 
@@ -82,6 +82,7 @@ def eval_batches(
   source: VideoSource,
   vocabulary: Vocabulary,
   streams: Sequence[Stream],
+  needs: Needs,
   config: ConfigDict,
   mesh: Mesh,
   batch_size: int | None = None,
@@ -93,7 +94,8 @@ def eval_batches(
     source,
     vocabulary,
     streams,
-    sizes=stream_sizes(streams, config),
+    sizes=stream_sizes(streams, config, needs),
+    blocks=needs.blocks,
     length=max(2, config.data.max_words + 1),
     batch_size=size,
     host=jax.process_index(),
@@ -110,7 +112,8 @@ def captioner_of(
   decode = make_decoder(restored.module, restored.streams, config, restored.length)
 
   def caption(source, ids):
-    batches = eval_batches(source, vocabulary, restored.streams, config, mesh, batch_size)
+    needs = restored.module.config.needs
+    batches = eval_batches(source, vocabulary, restored.streams, needs, config, mesh, batch_size)
     return caption_videos(decode, restored.params, batches, ids, vocabulary, mesh)
 
   return caption

@@ -55,12 +55,14 @@ def to_inputs(batch: Mapping, streams: Sequence[Stream], standardise: bool) -> I
   return Inputs(features, masks, category=batch['category'])
 
 
-def stream_sizes(streams: Sequence[Stream], config: ConfigDict) -> dict[str, tuple[int, ...]]:
+def stream_sizes(
+  streams: Sequence[Stream], config: ConfigDict, needs: Needs
+) -> dict[str, tuple[int, ...]]:
   """Static sizes of a batch, from the config's limit and the longest video."""
-  return default_sizes(streams, config.data.max_frames or None)
+  return default_sizes(streams, config.data.max_frames or None, needs.blocks)
 
 
-def example_inputs(streams: Sequence[Stream], config: ConfigDict):
+def example_inputs(streams: Sequence[Stream], config: ConfigDict, needs: Needs):
   """Inputs of one all-padding video: shapes for initialising parameters."""
-  batch = empty_batch(streams, stream_sizes(streams, config), 1, 1, 2)
+  batch = empty_batch(streams, stream_sizes(streams, config, needs), 1, 1, 2)
   return to_inputs(batch, streams, config.data.standardise)

@@ -110,5 +110,5 @@ def _change(decode: ConfigDict, change: str) -> None:
 
 def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:
   """Shapes and dtypes of a module's parameters."""
-  inputs = example_inputs(streams, config)
+  inputs = example_inputs(streams, config, module.config.needs)
   return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))

@@ -92,7 +92,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   vocabulary = Vocabulary.from_dict(manifest.vocabulary)
   module = models.build(config.model, len(vocabulary), config.train.dtype)
   streams = select_streams(module.config.needs, manifest.streams, f'the data set {config.data.dir}')
-  sizes = stream_sizes(streams, config)
+  sizes = stream_sizes(streams, config, module.config.needs)
   length = (config.data.max_words or vocabulary.max_words) + 1
   distributed.check_batch(config.train.batch_size, mesh)
   source = open_split(config.data.dir, config.data.train_split)
@@ -121,7 +121,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   # ---------------------------------------------------------------- model and optimiser
   schedule = make_schedule(config.optimizer, order.steps_per_epoch, total_steps)
   optimizer = make_optimizer(config.optimizer, schedule)
-  example = example_inputs(streams, config)
+  example = example_inputs(streams, config, module.config.needs)
 
   def initialise(key):
     params = init_params(module, key, example)
@@ -217,6 +217,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     order,
     sizes=sizes,
     length=length,
+    blocks=module.config.needs.blocks,
     start_step=start,
     stop_step=start if progress['stopped'] else total_steps,
     host=jax.process_index(),

@@ -49,7 +49,7 @@ def make_validator(
   decode = evaluate.make_decoder(module, streams, config, length)
 
   def validate(params):
-    batches = evaluate.eval_batches(source, vocabulary, streams, config, mesh)
+    batches = evaluate.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
     captions = evaluate.caption_videos(decode, params, batches, ids, vocabulary, mesh)
     if references is None:
       return {}

@@ -21,7 +21,7 @@ VOCABULARY = build_vocabulary(['a cat'], min_count=1, max_words=3)
 def one_video(video, stream, size):
   """A batch of one video with one stream."""
   form = ((stream,), {stream.name: size}, 1, 4)
-  return stack(*form, [read_row([video], VOCABULARY, *form, (0, None))])
+  return stack(*form, [read_row([video], VOCABULARY, *form, {}, (0, None))])
 
 
 @given(st.integers(0, 3000), st.integers(1, 200))
@@ -42,17 +42,33 @@ def test_subsampling_to_one_frame_takes_the_middle():
   assert [subsample(n, 1).tolist() for n in (1, 2, 3, 8, 9)] == [[0], [1], [1], [4], [4]]
 
 
+@pytest.mark.parametrize(
+  ('frames', 'size', 'kept'),
+  [(7, 9, [0, 1, 2, 3, 4, 5, 6]), (7, 6, [0, 1, 2, 6]), (12, 6, [0, 1, 2, 9, 10, 11])],
+)
+def test_subsampling_whole_blocks(frames, size, kept):
+  assert subsample(frames, size, 3).tolist() == kept
+  # A stream of one frame a block keeps those of the same blocks.
+  units = sorted({i // 3 for i in kept})
+  assert subsample(-(-frames // 3), size // 3).tolist() == units
+
+
 def test_default_sizes():
   assert default_sizes(STREAMS) == {'audio': (), 'image': (7,), 'map': (4, 6), 'objects': (4, 5)}
-  assert default_sizes(STREAMS, max_frames=5, time_multiple=3) == {
+  assert default_sizes(STREAMS, max_frames=5)['image'] == (5,)
+  # 7 images are 3 units of 3 and 4 frames of objects 4 units: both get the longer.
+  clock = {'image': 3, 'objects': 1}
+  assert default_sizes(STREAMS, blocks=clock) == {
     'audio': (),
-    'image': (6,),
-    'map': (6, 6),
-    'objects': (6, 5),
+    'image': (12,),
+    'map': (4, 6),
+    'objects': (4, 5),
   }
+  assert default_sizes(STREAMS, 7, clock)['image'] == (6,)
+  assert default_sizes(STREAMS, 2, clock)['image'] == (3,)
   # A stream that no video has still gets a size.
   nothing = Stream('objects', 'regions', (None, None, 6), longest=0, most_regions=0)
-  assert default_sizes([nothing], time_multiple=16) == {'objects': (16, 1)}
+  assert default_sizes([nothing], blocks={'objects': 16}) == {'objects': (16, 1)}
 
 
 def test_a_grid_has_fixed_rows_and_columns():

@@ -52,3 +52,36 @@ def test_a_float32_cell_adds_up_what_bfloat16_gates_give():
   )
   assert cell.dtype == jnp.float32
   np.testing.assert_allclose(cell, 1 + 1000 * np.tanh(small), rtol=1e-3)
+
+
+@pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])
+def test_gru_is_flax_gru_with_the_same_weights(dtype):
+  H, D, B = 5, 3, 4
+  rng = np.random.default_rng(1)
+  draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+  h, words = draw(B, H), draw(6, B, D)
+  flax = {f'i{gate}': {'kernel': draw(D, H), 'bias': draw(H)} for gate in 'rzn'}
+  flax |= {f'h{gate}': {'kernel': draw(H, H)} for gate in 'rzn'}
+  flax['hn']['bias'] = draw(H)
+  joined = lambda side, what: np.concatenate([flax[side + g][what] for g in 'rzn'], -1)  # noqa: E731
+  params = {
+    'input': {'kernel': joined('i', 'kernel'), 'bias': joined('i', 'bias')},
+    'state': {'kernel': joined('h', 'kernel')},
+    'bias': flax['hn']['bias'],
+  }
+  cell = recurrent.GRU(H, dtype=dtype).bind({'params': params})
+
+  @jax.jit
+  def ours(h):
+    return jax.lax.scan(lambda h, x: (cell(x, h), None), h, cell.inputs(words))[0]
+
+  @jax.jit
+  def theirs(h):
+    step = lambda h, x: nn.GRUCell(H).apply({'params': flax}, h, x)  # noqa: E731
+    return jax.lax.scan(step, h, words)[0]
+
+  with jax.numpy_rank_promotion('allow'):
+    expected = theirs(h)
+    made = ours(h)
+  assert made.dtype == jnp.float32
+  np.testing.assert_allclose(made, expected, atol=1e-5 if dtype == jnp.float32 else 0.1)

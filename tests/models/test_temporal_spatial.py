@@ -9,7 +9,8 @@ from vidcap_jax import models
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Inputs, Noise, bind, init_params
-from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig, drop
+from vidcap_jax.models.dropout import drop
+from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 
@@ -110,7 +111,7 @@ def test_initial_parameters():
 def test_streams_that_a_variant_needs(variant, streams):
   needs = config(variant, global_streams=('image', 'audio')).needs
   assert dict(needs.streams) == streams
-  assert (needs.time_multiple, needs.fewest_frames) == (1, 1)
+  assert (needs.blocks, needs.categories) == ({}, 0)
 
 
 def test_objects_of_all_frames_form_one_set():
@@ -166,7 +167,7 @@ def test_dropout_masks(variant):
   for keep in (*noise.encoder.values(), *noise.steps.values()):
     assert keep.dtype == bool
     assert abs(keep.mean() - 0.8) < 0.08
-  assert make(0.0) == Noise(None, None)
+  assert make(0.0) == Noise({}, {})
 
 
 def test_unknown_settings():

@@ -14,6 +14,7 @@ A batch is a dict of numpy arrays, the same for training, evaluation and predict
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,17 +24,24 @@ from vidcap_jax.data.vocabulary import PAD, Vocabulary
 
 
 def default_sizes(
-  streams: Sequence[Stream], max_frames: int | None = None, time_multiple: int = 1
+  streams: Sequence[Stream],
+  max_frames: int | None = None,
+  blocks: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, tuple[int, ...]]:
   """Static sizes of a batch by stream name: the axes between B and D.
 
   A sequence has (T,), a grid and regions (T, N), a vector (). T is that of the longest video, at
-  most max_frames, rounded up to a multiple of `time_multiple`, which the model pads to.
+  most max_frames. Streams that share a clock (``blocks``: frames to a unit of it) get the same
+  number of whole units.
   """
   sizes: dict[str, tuple[int, ...]] = {}
+  on_clock = [s for s in streams if s.name in blocks]
+  units = max([1, *(-(-s.longest // blocks[s.name]) for s in on_clock)])
+  if max_frames is not None and on_clock:
+    units = min(units, max(1, max_frames // max(blocks[s.name] for s in on_clock)))
   for stream in streams:
     longest = stream.longest if max_frames is None else min(stream.longest, max_frames)
-    frames = max(1, -(-longest // time_multiple)) * time_multiple
+    frames = units * blocks[stream.name] if stream.name in blocks else max(1, longest)
     if stream.kind == 'vector':
       sizes[stream.name] = ()
     elif stream.kind == 'sequence':
@@ -45,16 +53,18 @@ def default_sizes(
   return sizes
 
 
-def subsample(frames: int, size: int) -> np.ndarray:
+def subsample(frames: int, size: int, block: int = 1) -> np.ndarray:
   """Which of `frames` frames to keep, at most `size` of them, as indices in order.
 
   Evenly spaced, always the same, with the first and the last; the middle one if only one is kept.
+  Of streams that share a clock whole blocks of frames are kept (the last may be cut short).
   """
   if frames <= size:
     return np.arange(frames)
-  if size == 1:
-    return np.array([frames // 2])
-  return np.rint(np.linspace(0, frames - 1, size)).astype(int)
+  units, kept = -(-frames // block), size // block
+  chosen = np.rint(np.linspace(0, units - 1, kept)) if kept > 1 else np.array([units // 2])
+  chosen = chosen.astype(int)[:, None] * block + np.arange(block)  # (units, block)
+  return chosen[chosen < frames]
 
 
 def empty_batch(
@@ -107,6 +117,7 @@ def read_row(
   sizes: Mapping[str, Sequence[int]],
   captions_per_video: int,
   length: int,
+  blocks: Mapping[str, int],
   row: tuple[int, np.ndarray | None],
 ) -> Row:
   """Reads a video and fits it to the sizes of a batch.
@@ -118,6 +129,7 @@ def read_row(
     sizes: by stream name; of a longer video frames are subsampled, of more regions the first kept.
     captions_per_video: S.
     length: L.
+    blocks: see ``default_sizes``.
     row: index of the video, -1 for padding, and which captions (S,), -1 for none; None stands for
       the first S.
 
@@ -134,11 +146,11 @@ def read_row(
   tokens = np.empty((len(captions), length), np.int32)
   for slot, caption in enumerate(captions):
     tokens[slot] = vocabulary.encode(video.captions[caption], length)
-  features = {s.name: _fit(video, s, sizes[s.name]) for s in streams}
+  features = {s.name: _fit(video, s, sizes[s.name], blocks.get(s.name, 1)) for s in streams}
   return Row(index, features, tokens, captions, video.category)
 
 
-def _fit(video: Video, stream: Stream, size: Sequence[int]) -> np.ndarray:
+def _fit(video: Video, stream: Stream, size: Sequence[int], block: int) -> np.ndarray:
   """A video's array of a stream, (T', D) or (T', N', D), with T' and N' no more than the size."""
   array = video.features.get(stream.name)
   if array is None:
@@ -158,7 +170,7 @@ def _fit(video: Video, stream: Stream, size: Sequence[int]) -> np.ndarray:
   if stream.kind == 'vector':
     return array
   if len(array) > size[0]:
-    array = array[subsample(len(array), size[0])]
+    array = array[subsample(len(array), size[0], block)]
   if stream.kind == 'grid':
     array = array.reshape(len(array), size[1], stream.channels)  # (T', rows, columns, D) before
   elif stream.kind == 'regions':

@@ -7,6 +7,7 @@ Which row of which batch holds what is decided in ``order.py``, what a batch loo
 import dataclasses
 import functools
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -27,6 +28,7 @@ def train_batches(
   length: int,
   start_step: int,
   stop_step: int,
+  blocks: Mapping[str, int] = MappingProxyType({}),
   host: int = 0,
   hosts: int = 1,
   threads: int = 2,
@@ -44,6 +46,7 @@ def train_batches(
       the first are kept.
     length: L, words of a caption with its EOS.
     start_step, stop_step: any steps: a step's batch does not depend on where reading began.
+    blocks: frames to a unit of the clock that streams share, see ``default_sizes``.
     host, hosts: this process reads block `host` of `hosts` of every batch.
     threads: that read batches ahead; the batches do not depend on it.
     prefetch: batches held ready.
@@ -62,7 +65,7 @@ def train_batches(
     )
   rows = _Rows(order, order.batch_size, start_step, stop_step, host, hosts)
   options = {'threads': threads, 'prefetch': prefetch, 'workers': workers}
-  return _batches(rows, source, vocabulary, streams, sizes, order, length, options)
+  return _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options)
 
 
 def eval_batches(
@@ -74,6 +77,7 @@ def eval_batches(
   length: int,
   batch_size: int,
   captions_per_video: int = 1,
+  blocks: Mapping[str, int] = MappingProxyType({}),
   host: int = 0,
   hosts: int = 1,
   threads: int = 2,
@@ -89,7 +93,7 @@ def eval_batches(
   order = EvalOrder(len(source), batch_size, captions_per_video)
   rows = _Rows(order, batch_size, 0, order.steps, host, hosts)
   options = {'threads': threads, 'prefetch': prefetch, 'workers': workers}
-  return _batches(rows, source, vocabulary, streams, sizes, order, length, options)
+  return _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options)
 
 
 def read_texts(source: VideoSource, threads: int = 2) -> Iterator[Video]:
@@ -145,14 +149,14 @@ class _Rows:
     return self.order.row(self.start_step + step, self.host * self.block + r)
 
 
-def _batches(rows, source, vocabulary, streams, sizes, order, length, options):
+def _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options):
   """The one path from rows to batches: read and fit each row, stack a batch of them."""
   check_sizes(streams, sizes)
   sizes = {stream.name: tuple(sizes[stream.name]) for stream in streams}
   if length < 2:
     raise DataError(f'captions of {length} tokens hold no word beside their EOS; use 2 or more')
   form = (tuple(streams), sizes, order.captions_per_video, length)
-  read = functools.partial(read_row, source, vocabulary, *form)
+  read = functools.partial(read_row, source, vocabulary, *form, blocks)
   stacked = functools.partial(stack, *form)
   return _iterate(rows, read, stacked, **options)
 

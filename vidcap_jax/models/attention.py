@@ -52,26 +52,28 @@ def masked_mean(x: Array, mask: Array) -> Array:
 
 
 class AdditiveAttention(nn.Module):
-  """softmax_i(w^T tanh(W_v v_i + W_h h)), without biases.
+  """softmax_i(w^T tanh(W_v v_i + W_h h + b)), without b unless asked for.
 
   Attributes:
     name_of: what the weights are called (see ``weigh``).
     features: size A of the attention space.
+    use_bias: whether there is a b (A,).
     edit: see ``weigh``.
   """
 
   name_of: str
   features: int
+  use_bias: bool = False
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
   edit: Edit | None = None
 
   def setup(self):
-    dense = lambda: nn.Dense(  # noqa: E731
-      self.features, use_bias=False, dtype=self.dtype, param_dtype=self.param_dtype
+    dense = lambda bias: nn.Dense(  # noqa: E731
+      self.features, use_bias=bias, dtype=self.dtype, param_dtype=self.param_dtype
     )
-    self.key = dense()
-    self.query = dense()
+    self.key = dense(self.use_bias)
+    self.query = dense(False)
     self.score = self.param(
       'score', nn.initializers.normal(self.features**-0.5), (self.features,), self.param_dtype
     )

@@ -36,13 +36,16 @@ class Inputs:
     features: per stream, (B, T, D) sequence, (B, D) vector, (B, T, N, D) grid or regions.
     masks: per stream, the same without D, True where valid. Padding may hold anything.
     category: (B,) int32, -1 where unknown, or None.
-    key_frame: (B,) int32 frame indices for models that take them from outside, or None.
+    key_frame: (B,) int32 frame indices for models that take them from outside, or None; -1 where
+      a video's is unknown.
+    progress: () share of the stage's training done, for what is annealed; None once it is over.
   """
 
   features: Mapping[str, Array]
   masks: Mapping[str, Array]
   category: Array | None = None
   key_frame: Array | None = None
+  progress: Array | None = None
 
   @property
   def batch_size(self) -> int:
@@ -76,13 +79,15 @@ class Needs:
 
   Attributes:
     streams: stream name -> the kinds it may have.
-    time_multiple: frames are padded to a multiple of this.
-    fewest_frames: a video needs at least as many.
+    blocks: streams on one clock -> frames that span one unit of it: regions of every third frame
+      beside the frames themselves are {'regions': 1, 'image': 3}. They are padded and subsampled
+      in whole units, so that they stay aligned; streams not named are on their own.
+    categories: how many categories the model tells apart; 0 if it does not read them.
   """
 
   streams: Mapping[str, tuple[str, ...]]
-  time_multiple: int = 1
-  fewest_frames: int = 1
+  blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  categories: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

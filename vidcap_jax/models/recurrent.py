@@ -6,8 +6,11 @@ carry are multiplied before the scan, so what remains inside is one product and 
 
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 
 Array = jax.Array
+
+GATES_INIT = nn.initializers.variance_scaling(1 / 3, 'fan_in', 'uniform')
 
 
 def lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
@@ -20,3 +23,51 @@ def lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
   i, f, g, o = jnp.split(gates.astype(cell.dtype), 4, axis=-1)
   cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
   return jax.nn.sigmoid(o) * jnp.tanh(cell), cell
+
+
+def gru(inputs: Array, state: Array, bias: Array, h: Array) -> Array:
+  """The pointwise half of a GRU whose reset comes after the product (as in Flax and cuDNN).
+
+  Args:
+    inputs: (…, 3H) products of what the cell reads, r, z, n, with their biases.
+    state: (…, 3H) products of the state, r, z, n, without bias.
+    bias: (H,) of the state's part of n, inside the reset.
+    h: (…, H) the state.
+
+  Returns:
+    The new state (…, H) in h's dtype.
+  """
+  inputs, state = inputs.astype(h.dtype), state.astype(h.dtype)
+  r_in, z_in, n_in = jnp.split(inputs, 3, axis=-1)
+  r_h, z_h, n_h = jnp.split(state, 3, axis=-1)
+  bias = bias.astype(h.dtype).reshape((1,) * (h.ndim - 1) + (-1,))
+  r, z = jax.nn.sigmoid(r_in + r_h), jax.nn.sigmoid(z_in + z_h)
+  n = jnp.tanh(n_in + r * (n_h + bias))
+  return (1 - z) * n + z * h
+
+
+class GRU(nn.Module):
+  """A GRU cell in two parts, so that the products of what it reads can be taken before a scan.
+
+  Attributes:
+    features: H.
+  """
+
+  features: int
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+
+  def setup(self):
+    dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
+    H = self.features
+    self.input = nn.Dense(3 * H, **dtypes)
+    self.state = nn.Dense(3 * H, use_bias=False, kernel_init=GATES_INIT, **dtypes)
+    self.bias = self.param('bias', nn.initializers.zeros, (H,), self.param_dtype)
+
+  def inputs(self, x: Array) -> Array:
+    """(…, D) to its part of the gates (…, 3H)."""
+    return self.input(x)
+
+  def __call__(self, inputs: Array, h: Array) -> Array:
+    """One update of h (…, H) by the gates' parts from ``inputs`` (…, 3H)."""
+    return gru(inputs, self.state(h.astype(self.dtype)), self.bias, h)

@@ -17,6 +17,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import recurrent
 from vidcap_jax.models.attention import AdditiveAttention, Edit, masked_mean, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
+from vidcap_jax.models.dropout import drop, keep_masks
 
 Array = jax.Array
 VARIANTS = ('vanilla', 'temporal', 'spatial')
@@ -91,11 +92,6 @@ class Carry:
   position: Array
 
 
-def drop(x: Array, keep: Array | None, rate: float) -> Array:
-  """Inverted dropout by a given mask: ``keep`` True with probability 1 - rate, or None."""
-  return x if keep is None else jnp.where(keep, x / (1 - rate), jnp.zeros_like(x))
-
-
 class TemporalSpatial(nn.Module):
   """The captioner; see ``vidcap_jax.models.captioner`` for what its methods promise."""
 
@@ -104,9 +100,8 @@ class TemporalSpatial(nn.Module):
   def setup(self):
     c = self.config
     dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
-    uniform = nn.initializers.variance_scaling(1 / 3, 'fan_in', 'uniform')
     gates = lambda bias: nn.Dense(  # noqa: E731
-      4 * c.hidden, use_bias=bias, kernel_init=uniform, **dtypes
+      4 * c.hidden, use_bias=bias, kernel_init=recurrent.GATES_INIT, **dtypes
     )
     self.global_embed = nn.Dense(c.project, **dtypes)
     if c.variant != 'vanilla':
@@ -204,13 +199,13 @@ class TemporalSpatial(nn.Module):
   def noise(self, key: Array, inputs: Inputs, S: int, L: int) -> Noise:
     """Dropout masks, True where kept."""
     c, B = self.config, inputs.batch_size
-    if c.dropout == 0:
-      return Noise()
-    names = ('mean', 'values', 'word', 'hidden')
-    shapes = {'mean': (B, c.project), 'word': (L, B, S, c.embed), 'hidden': (L, B, S, c.hidden)}
+    encoder, steps = jax.random.split(key)
+    shapes = {'mean': (B, c.project)}
     if c.variant != 'vanilla':
       shapes['values'] = (B, self._slots(inputs), c.project)
-    keys = dict(zip(names, jax.random.split(key, len(names))))
-    keep = {n: jax.random.bernoulli(keys[n], 1 - c.dropout, shape) for n, shape in shapes.items()}
-    steps = {n: keep.pop(n) for n in ('word', 'hidden')}
-    return Noise(encoder=keep, steps=steps)
+    return Noise(
+      encoder=keep_masks(encoder, c.dropout, shapes),
+      steps=keep_masks(
+        steps, c.dropout, {'word': (L, B, S, c.embed), 'hidden': (L, B, S, c.hidden)}
+      ),
+    )

@@ -1,0 +1,24 @@
+"""Dropout by masks that are made before unrolling, so that a step can be replayed."""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+
+
+def drop(x: Array, keep: Array | None, rate: float) -> Array:
+  """Inverted dropout by a given mask: ``keep`` True with probability 1 - rate, or None."""
+  return x if keep is None else jnp.where(keep, x / (1 - rate), jnp.zeros_like(x))
+
+
+def keep_masks(key: Array, rate: float, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+  """Masks by name, True where kept; none at rate 0. Each has its own randomness, by its name's
+  place among the names."""
+  if rate == 0:
+    return {}
+  keys = jax.random.split(key, len(shapes))
+  return {
+    name: jax.random.bernoulli(k, 1 - rate, shape) for k, (name, shape) in zip(keys, shapes.items())
+  }
