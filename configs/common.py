@@ -55,6 +55,8 @@ def base() -> ConfigDict:
   )
   c.train.max_skipped = 20  # steps skipped for a loss or gradient that isn't finite, then stop
 
+  c.objective = ConfigDict({'name': 'cross_entropy'})  # vidcap_jax/objectives/
+
   c.optimizer = ConfigDict()
   c.optimizer.name = 'adam'  # adam | adamw | rmsprop | sgd
   c.optimizer.learning_rate = 4e-4

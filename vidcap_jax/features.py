@@ -7,7 +7,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.batch import default_sizes, empty_batch
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import DataError, Manifest, Stream
 from vidcap_jax.models.captioner import Inputs, Needs
 
 
@@ -31,6 +31,18 @@ def select_streams(needs: Needs, streams: Sequence[Stream], where: str) -> tuple
         f'in {where} it is a {have[name].kind} of shape {have[name].shape}'
       )
   return tuple(have[name] for name in needs.streams)
+
+
+def check_categories(needs: Needs, manifest: Manifest) -> None:
+  """DataError if the model tells categories apart that the data set does not have as many of."""
+  if needs.categories and not 0 < manifest.categories <= needs.categories:
+    have = (
+      f'{manifest.categories} categories' if manifest.categories else 'no category of any video'
+    )
+    raise DataError(
+      f'the model tells {needs.categories} categories apart (config.model.categories); the data '
+      f'set {manifest.name!r} has {have}. Set the number, or 0 for a model without'
+    )
 
 
 def to_inputs(batch: Mapping, streams: Sequence[Stream], standardise: bool) -> Inputs:

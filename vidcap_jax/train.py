@@ -5,29 +5,27 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
-from flax import struct
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, distributed, evaluate, models, restore, transfer
+from vidcap_jax import checkpoint, distributed, evaluate, models, restore, start
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import example_inputs, select_streams, stream_sizes, to_inputs
+from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, Sigterm
-from vidcap_jax.models.captioner import bind, init_params
-from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio
+from vidcap_jax.models.captioner import init_params
+from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
+from vidcap_jax.step import TrainState, make_train_step
 from vidcap_jax.validation import make_validator, update_progress, validation_line
 
 TOP_CAPTIONS = 100
@@ -39,25 +37,6 @@ class Preempted(Exception):
 
 class Diverged(UserError):
   """Too many steps had a loss or gradient that was not finite."""
-
-
-@struct.dataclass
-class TrainState:
-  """What training changes from step to step.
-
-  Attributes:
-    step: int32, steps done.
-    params: model parameters.
-    opt_state: of the optimiser.
-    skipped: int32, steps so far whose update was not finite and was left out.
-    smooth_loss: float32, exponential mean of the loss for people to read.
-  """
-
-  step: jax.Array
-  params: Any
-  opt_state: Any
-  skipped: jax.Array
-  smooth_loss: jax.Array
 
 
 def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> dict:
@@ -92,6 +71,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   vocabulary = Vocabulary.from_dict(manifest.vocabulary)
   module = models.build(config.model, len(vocabulary), config.train.dtype)
   streams = select_streams(module.config.needs, manifest.streams, f'the data set {config.data.dir}')
+  check_categories(module.config.needs, manifest)
   sizes = stream_sizes(streams, config, module.config.needs)
   length = (config.data.max_words or vocabulary.max_words) + 1
   distributed.check_batch(config.train.batch_size, mesh)
@@ -121,47 +101,20 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   # ---------------------------------------------------------------- model and optimiser
   schedule = make_schedule(config.optimizer, order.steps_per_epoch, total_steps)
   optimizer = make_optimizer(config.optimizer, schedule)
+  objective = make_objective(config, module, tokens_per_step)
   example = example_inputs(streams, config, module.config.needs)
+
+  most_captions = int(order.caption_counts.max(initial=0))
 
   def initialise(key):
     params = init_params(module, key, example)
+    per_video = objective.per_video(len(source), most_captions)
     zero = jnp.zeros((), jnp.int32)
-    return TrainState(zero, params, optimizer.init(params), zero, jnp.zeros(()))
+    return TrainState(zero, params, optimizer.init(params), per_video, zero, jnp.zeros(()))
 
-  # ---------------------------------------------------------------- the step
-  @functools.partial(jax.jit, donate_argnums=0)
-  def train_step(state, batch):
-    key = jax.random.fold_in(jax.random.key(config.seed), state.step)
-    inputs = to_inputs(batch, streams, config.data.standardise)
-    epoch = state.step / order.steps_per_epoch
-    own_words = own_word_ratio(config.train.scheduled_sampling, epoch)
-
-    def loss(params):
-      total, count = caption_loss(
-        bind(module, params),
-        inputs,
-        batch['captions'],
-        key,
-        smoothing=config.train.label_smoothing,
-        own_words=own_words,
-      )
-      mean = total / jnp.maximum(count, jnp.ones_like(count))
-      return total / tokens_per_step if tokens_per_step else mean, mean
-
-    (_, value), grads = jax.value_and_grad(loss, has_aux=True)(state.params)
-    norm = optax.tree.norm(grads)
-    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
-    finite = jnp.isfinite(jnp.stack([value, norm, optax.tree.norm(updates)])).all()
-    new = (optax.apply_updates(state.params, updates), opt_state)
-    params, opt_state = jax.tree.map(
-      lambda a, b: jnp.where(finite, a, b), new, (state.params, state.opt_state)
-    )
-    seen = jnp.where(finite, value, state.smooth_loss)
-    share = jnp.maximum(0.02, 1 / (state.step + 1))
-    smooth = state.smooth_loss + share * (seen - state.smooth_loss)
-    state = TrainState(state.step + 1, params, opt_state, state.skipped + ~finite, smooth)
-    report = {'loss': value, 'smooth_loss': smooth, 'grad_norm': norm}
-    return state, report | {'finite': finite, 'skipped': state.skipped}
+  train_step = make_train_step(
+    config, objective, optimizer, streams, order.steps_per_epoch, total_steps
+  )
 
   # ---------------------------------------------------------------- restore, or start
   folder = workdir / 'checkpoints' / stage
@@ -172,24 +125,24 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     folder, shapes.params, shapes.replace(params=None), functools.partial(_check_data, manifest)
   )
   if restored:
-    start, params, rest, meta = restored
+    first, params, rest, meta = restored
     state, progress = rest.replace(params=params), meta['progress']
-    say(f'restored step {start} from {folder / str(start)}')
+    say(f'restored step {first} from {folder / str(first)}')
   else:
-    start = 0
+    first = 0
     theirs = config.train.init_from and restore.find_checkpoint(
-      _source_of(config.train.init_from, workdir), 'config.train.init_from'
+      start.source_of(config.train.init_from, workdir), 'config.train.init_from'
     )
     initialise = jax.jit(initialise, out_shardings=distributed.replicated(mesh))
     state = initialise(jax.random.key(config.seed))
     progress = {'best_score': None, 'best_step': None, 'since_best': 0, 'stopped': False}
     if theirs:
-      params = _start_from(theirs, state.params, config, vocabulary, streams, say)
+      params = start.start_from(theirs, state.params, config, vocabulary, streams, say)
       state = state.replace(params=params)
 
   manager = checkpoint.open_manager(folder, config.checkpoint.keep)
   journal = (
-    Journal(workdir, stage, step=start, tensorboard=config.log.tensorboard)
+    Journal(workdir, stage, step=first, tensorboard=config.log.tensorboard)
     if distributed.is_main()
     else None
   )
@@ -218,8 +171,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     sizes=sizes,
     length=length,
     blocks=module.config.needs.blocks,
-    start_step=start,
-    stop_step=start if progress['stopped'] else total_steps,
+    start_step=first,
+    stop_step=first if progress['stopped'] else total_steps,
     host=jax.process_index(),
     hosts=jax.process_count(),
     threads=config.data.threads,
@@ -227,7 +180,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   buckets = [b for b in config.data.length_buckets if b < length]
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
-  clock = Clock(start, total_steps)
+  clock = Clock(first, total_steps)
   with Sigterm() as sigterm:
     try:
       for step, batch in clock.watch(batches):
@@ -246,7 +199,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           _check_finite(at, seen, rows, ids, config.train.max_skipped, say)
         if logs:
           values = jax.device_get(report)
-          record = {k: float(values[k]) for k in ('loss', 'smooth_loss', 'grad_norm')}
+          record = {k: float(v) for k, v in values.items() if k not in ('finite', 'skipped')}
           record |= {'learning_rate': float(schedule(step)), 'skipped': int(values['skipped'])}
           record |= {'epoch': done / order.steps_per_epoch, **clock.read(done)}
           if journal:
@@ -315,32 +268,6 @@ def _check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, s
       f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or look at these features '
       'with python -m data_prep.inspect'
     )
-
-
-def _source_of(init_from: str, workdir: pathlib.Path) -> str:
-  """The folder that ``train.init_from`` means."""
-  if init_from.startswith('stage:'):
-    return str(workdir / 'checkpoints' / init_from.removeprefix('stage:'))
-  return init_from
-
-
-def _start_from(path: pathlib.Path, params, config: ConfigDict, vocabulary, streams, say):
-  """Our initial parameters with those of another run's checkpoint put in."""
-  theirs = Vocabulary.from_dict(checkpoint.read_meta(path)['vocabulary'])
-  size = lambda V: restore.abstract_params(  # noqa: E731
-    models.build(config.model, V, config.train.dtype), streams, config
-  )
-  moved, differences = transfer.transfer(
-    checkpoint.read_params_as_saved(path),
-    jax.device_get(params),
-    transfer.vocabulary_axes(size),
-    theirs,
-    vocabulary,
-  )
-  say(f'parameters from {path}' + (':' if differences else ', all of them'))
-  for line in differences:
-    say(f'  {line}')
-  return jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), moved, params)
 
 
 def _silent(*_) -> None:

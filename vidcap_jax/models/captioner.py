@@ -118,7 +118,12 @@ def bind(module: nn.Module, params: Mapping) -> Captioner:
 
 
 def init_params(module: nn.Module, key: Array, inputs: Inputs) -> Mapping:
-  """Initial parameters, by running each method once on (abstract or real) inputs."""
+  """Initial parameters, by running each method once on (abstract or real) inputs.
+
+  A module that is no captioner has a method ``touch(inputs)`` that does so.
+  """
+  if hasattr(module, 'touch'):
+    return module.init(key, inputs, method='touch')['params']
 
   def touch(module):
     words = jnp.zeros((inputs.batch_size, 1), jnp.int32)  # (B, S=1)

@@ -200,7 +200,7 @@ class TemporalSpatial(nn.Module):
     """Dropout masks, True where kept."""
     c, B = self.config, inputs.batch_size
     encoder, steps = jax.random.split(key)
-    shapes = {'mean': (B, c.project)}
+    shapes: dict[str, tuple[int, ...]] = {'mean': (B, c.project)}
     if c.variant != 'vanilla':
       shapes['values'] = (B, self._slots(inputs), c.project)
     return Noise(

@@ -4,12 +4,15 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
+from ml_collections import ConfigDict
 
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.attention import at_least_float32
-from vidcap_jax.models.captioner import Captioner, Inputs
+from vidcap_jax.models.captioner import Captioner, Inputs, bind
+from vidcap_jax.objectives.objective import Objective
 
 Array = jax.Array
 
@@ -85,6 +88,25 @@ def caption_loss(
   aux = jnp.moveaxis(unrolled.aux, 0, 2)  # (B, S, L)
   aux = jnp.where(targets != PAD, aux, jnp.zeros_like(aux)).sum()
   return total + aux.astype(total.dtype), count
+
+
+def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+  """Cross entropy of all captions, with ``train.label_smoothing`` and scheduled sampling."""
+
+  def loss(params, batch, inputs, key, epoch, per_video):
+    total, count = caption_loss(
+      bind(module, params),
+      inputs,
+      batch['captions'],
+      key,
+      smoothing=config.train.label_smoothing,
+      own_words=own_word_ratio(config.train.scheduled_sampling, epoch),
+    )
+    mean = total / jnp.maximum(count, jnp.ones_like(count))
+    value = total / tokens_per_step if tokens_per_step else mean
+    return value, ({'loss': mean}, per_video)
+
+  return Objective(loss)
 
 
 def own_word_ratio(settings: Mapping, epoch: Array) -> Array | None:

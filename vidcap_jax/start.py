@@ -1,0 +1,44 @@
+"""Where a stage's parameters come from when they are not random: another run's checkpoint."""
+
+import pathlib
+from collections.abc import Callable, Sequence
+
+import jax
+from ml_collections import ConfigDict
+
+from vidcap_jax import checkpoint, models, restore, transfer
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.data.vocabulary import Vocabulary
+
+
+def source_of(init_from: str, workdir: pathlib.Path) -> str:
+  """The folder that ``train.init_from`` means."""
+  if init_from.startswith('stage:'):
+    return str(workdir / 'checkpoints' / init_from.removeprefix('stage:'))
+  return init_from
+
+
+def start_from(
+  path: pathlib.Path,
+  params,
+  config: ConfigDict,
+  vocabulary: Vocabulary,
+  streams: Sequence[Stream],
+  say: Callable[[str], None],
+):
+  """Our initial parameters with those of another run's checkpoint put in; says what differs."""
+  theirs = Vocabulary.from_dict(checkpoint.read_meta(path)['vocabulary'])
+  size = lambda V: restore.abstract_params(  # noqa: E731
+    models.build(config.model, V, config.train.dtype), streams, config
+  )
+  moved, differences = transfer.transfer(
+    checkpoint.read_params_as_saved(path),
+    jax.device_get(params),
+    transfer.vocabulary_axes(size),
+    theirs,
+    vocabulary,
+  )
+  say(f'parameters from {path}' + (':' if differences else ', all of them'))
+  for line in differences:
+    say(f'  {line}')
+  return jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), moved, params)
