@@ -17,7 +17,11 @@ Speed on one core of a busy 2-core machine: about 100 captions a second, 27 minu
 """
 
 from configs import common
+from vidcap_jax.data.schema import Stream
 
+VARIANTS: dict[str, tuple[str, ...]] = {}
+STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)
+VOCABULARY = 3_319
 
 def get_config(variant: str = ''):
   """The config; ``:runlocal`` for rendered clips."""
@@ -30,6 +34,6 @@ def get_config(variant: str = ''):
   c.train.epochs = 10.0
   c.optimizer.learning_rate = 1e-3
   c.optimizer.schedule.name = 'step'
-  if common.read_variant(variant)['runlocal']:
+  if common.read_variant(variant, **VARIANTS)['runlocal']:
     common.run_local(c, {'image': 'random_sequence'})
   return c.lock()

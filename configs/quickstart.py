@@ -16,7 +16,14 @@ Wall time on one busy core: 10:42; on 2 idle ones it has not been measured.
 """
 
 from configs import common
+from vidcap_jax.data.schema import Stream
 
+VARIANTS: dict[str, tuple[str, ...]] = {}
+STREAMS = (
+  Stream('image', 'sequence', (None, 1280), longest=20),
+  Stream('motion', 'sequence', (None, 768), longest=20),
+)
+VOCABULARY = 35
 
 def get_config(variant: str = ''):
   """The config; ``:runlocal`` is smaller still."""
@@ -41,6 +48,6 @@ def get_config(variant: str = ''):
   c.optimizer.learning_rate = 4e-3
   c.optimizer.schedule.name = 'cosine'
   c.eval.every_epochs = 10.0
-  if common.read_variant(variant)['runlocal']:
+  if common.read_variant(variant, **VARIANTS)['runlocal']:
     common.run_local(c, {'image': 'random_sequence', 'motion': 'random_sequence'})
   return c.lock()

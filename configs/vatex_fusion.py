@@ -19,13 +19,22 @@ scores and three captions: 2:39 of CPU time on a 2-core machine, measured at 15 
 """
 
 from configs import common
+from vidcap_jax.data.schema import Stream
 
-VARIANTS = ('fusion', 'vanilla', 'temporal', 'spatial')
+VARIANTS = {'variant': ('fusion', 'vanilla', 'temporal', 'spatial')}
+# 10 seconds at 25 frames a second, every 32nd frame; the number of words is not published.
+STREAMS = (
+  Stream('image', 'sequence', (None, 2048), longest=8),
+  Stream('motion', 'sequence', (None, 2048), longest=8),
+  Stream('audio', 'sequence', (None, 128), longest=10),
+  Stream('objects', 'regions', (None, None, 4096), longest=8, most_regions=10),
+)
+VOCABULARY = 10_000
 
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
-  chosen = common.read_variant(variant, variant=VARIANTS)
+  chosen = common.read_variant(variant, **VARIANTS)
   c = common.temporal_spatial(common.base())
   row = chosen['variant']
   c.order = ('temporal', 'spatial') if row == 'fusion' else (row,)
