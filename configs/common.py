@@ -8,6 +8,7 @@ from vidcap_jax.errors import ConfigError
 def base() -> ConfigDict:
   """The defaults; a config changes them and locks the result."""
   c = ConfigDict()
+  c.source = ''  # what --config named, file and variant; filled in by the command
   c.seed = 0  # of parameters, order and dropout
   c.seeds = ()  # several: a run for each in WORKDIR/seed_N, then mean and spread
 

@@ -23,6 +23,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {}
 STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)
 VOCABULARY = 3_319
 
+
 def get_config(variant: str = ''):
   """The config; ``:runlocal`` for rendered clips."""
   c = common.temporal_spatial(common.base(), 'temporal')

@@ -23,7 +23,8 @@ STREAMS = (
   Stream('image', 'sequence', (None, 1280), longest=20),
   Stream('motion', 'sequence', (None, 768), longest=20),
 )
-VOCABULARY = 35
+VOCABULARY = 63
+
 
 def get_config(variant: str = ''):
   """The config; ``:runlocal`` is smaller still."""

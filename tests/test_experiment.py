@@ -144,6 +144,7 @@ def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path)
   config.train.batch_size = 16
   experiment.check_config(config, tmp_path)
   (tmp_path / 'checkpoints' / 'xe' / '5').mkdir(parents=True)
+  config.source = 'the/same/by/another/path.py'
   experiment.check_config(config, tmp_path)
   config.train.batch_size = 8
   with pytest.raises(DataError, match='config.train.batch_size: 16 there, 8 now'):

@@ -156,6 +156,12 @@ def test_changing_settings_by_flags(flags, key, value, given):
   assert type(found) is type(value)
 
 
+def test_the_config_file_and_variant_are_recorded(given):
+  assert given().source == CONFIG.removeprefix('--config=')
+  config = f'--config={ROOT / "configs" / "vatex_fusion.py"}:temporal,runlocal'
+  assert given(config).source.endswith('configs/vatex_fusion.py:temporal,runlocal')
+
+
 def test_as_a_process():
   """The same without pytest around it, and with the traceback that Python would print."""
   main_module = [sys.executable, '-m', 'vidcap_jax.main']

@@ -7,7 +7,7 @@ import statistics
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, predict, restore
+from vidcap_jax import distributed, evaluate, predict, restore, settings
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.train import train
@@ -137,7 +137,7 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
     DataError: they differ; every differing key is listed.
   """
   path = workdir / 'config.json'
-  ours = json.loads(json.dumps(config.to_dict()))
+  ours = settings.as_saved(config)
   started = path.is_file() and any((workdir / 'checkpoints').glob('*/*'))
   distributed.wait_for_all('config')  # every process has looked before one writes
   if not started:  # a command that failed at first may be mended
@@ -145,16 +145,10 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
       _write_json(path, ours)
     return
   theirs = json.loads(path.read_text())
-  flat_ours, flat_theirs = _flat(ours), _flat(theirs)
-  keys = sorted(
-    k for k in flat_ours.keys() | flat_theirs.keys() if flat_ours.get(k) != flat_theirs.get(k)
-  )
-  if keys:
-    absent = '(absent)'
-    lines = '\n'.join(
-      f'  config.{k}: {flat_theirs.get(k, absent)!r} there, {flat_ours.get(k, absent)!r} now'
-      for k in keys
-    )
+  changed = settings.differing(theirs, ours)
+  changed.pop('source', None)  # the same settings by another path or from another file
+  if changed:
+    lines = '\n'.join(f'  config.{k}: {a!r} there, {b!r} now' for k, (a, b) in changed.items())
     raise DataError(
       f'{workdir} was made with another config; '
       f'use another --workdir or the same settings:\n{lines}'
@@ -176,16 +170,6 @@ def summarise(reports: dict[int, dict], workdir: pathlib.Path) -> None:
       each = ' '.join(f'{v:.4f}' for v in values)
       _say(f'{split} {name}: {row["mean"]:.4f} ± {spread:.4f} over {len(values)} seeds ({each})')
   _write_json(workdir / 'seeds.json', {'seeds': list(reports), 'scores': table})
-
-
-def _flat(tree: dict, prefix: str = '') -> dict:
-  flat: dict = {}
-  for key, value in tree.items():
-    if isinstance(value, dict):
-      flat |= _flat(value, f'{prefix}{key}.')
-    else:
-      flat[prefix + key] = value
-  return flat
 
 
 def _say(text: str) -> None:

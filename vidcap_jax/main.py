@@ -55,6 +55,7 @@ def _dispatch() -> int:
 
   if _MODE.value == 'train':
     config, workdir = _required(_CONFIG), pathlib.Path(_required(_WORKDIR))
+    config.source = config_flags.get_config_filename(flags.FLAGS[_CONFIG.name])
     try:
       experiment.run(config, workdir, distributed.make_mesh(**config.mesh))
     except train.Preempted as stopped:

@@ -1,0 +1,1 @@
+"""One config file per data set and paper; ``common.py`` explains every setting."""
