@@ -29,6 +29,11 @@ def report(rows: Sequence[Row], json_file: str | None = None) -> bool:
       line += f'  goal {row.goal:g}: {"met" if row.met else "MISSED"}'
     print(line)
   if json_file:
-    text = json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + '\n'
-    pathlib.Path(json_file).write_text(text)
+    write(rows, json_file)
   return all(row.met is not False for row in rows)
+
+
+def write(rows: Sequence[Row], json_file: str) -> None:
+  """Writes the rows as a list of objects."""
+  text = json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + '\n'
+  pathlib.Path(json_file).write_text(text)

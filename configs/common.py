@@ -155,6 +155,15 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
   return chosen
 
 
+def each_variant(**known: tuple[str, ...]) -> list[str]:
+  """The default ('') and every other value of every part, the other parts at their defaults.
+
+  Args:
+    known: as of ``read_variant``.
+  """
+  return ['', *(f'{name}={value}' for name, values in known.items() for value in values[1:])]
+
+
 def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   """Makes a config small: rendered clips, random-weight streams, a rehearsal of the whole run.
 

@@ -8,11 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from flax import linen as nn
 from flax import struct
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.features import to_inputs
+from vidcap_jax.models.captioner import Inputs, init_params
 from vidcap_jax.objectives.objective import Objective
 
 Array = jax.Array
@@ -37,6 +39,28 @@ class TrainState:
   per_video: Any
   skipped: Array
   smooth_loss: Array
+
+
+def initial_state(
+  key: Array,
+  module: nn.Module,
+  example: Inputs,
+  objective: Objective,
+  optimizer: optax.GradientTransformation,
+  videos: int,
+  most_captions: int,
+) -> TrainState:
+  """The state before the first step.
+
+  Args:
+    key: of the parameters.
+    example: inputs of one video, for shapes.
+    videos, most_captions: of the training split, and of any of its videos.
+  """
+  params = init_params(module, key, example)
+  per_video = objective.per_video(videos, most_captions)
+  zero = jnp.zeros((), jnp.int32)
+  return TrainState(zero, params, optimizer.init(params), per_video, zero, jnp.zeros(()))
 
 
 def make_train_step(

@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Mapping
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
@@ -22,10 +21,9 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, Sigterm
-from vidcap_jax.models.captioner import init_params
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
-from vidcap_jax.step import TrainState, make_train_step
+from vidcap_jax.step import initial_state, make_train_step
 from vidcap_jax.validation import make_validator, update_progress, validation_line
 
 TOP_CAPTIONS = 100
@@ -107,10 +105,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   most_captions = int(order.caption_counts.max(initial=0))
 
   def initialise(key):
-    params = init_params(module, key, example)
-    per_video = objective.per_video(len(source), most_captions)
-    zero = jnp.zeros((), jnp.int32)
-    return TrainState(zero, params, optimizer.init(params), per_video, zero, jnp.zeros(()))
+    return initial_state(key, module, example, objective, optimizer, len(source), most_captions)
 
   train_step = make_train_step(
     config, objective, optimizer, streams, order.steps_per_epoch, total_steps

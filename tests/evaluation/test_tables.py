@@ -10,7 +10,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import runs, tables
 from vidcap_jax.settings import as_saved
 
-PAPERS = json.loads(tables.PUBLISHED.read_text())
+PAPERS = tables.papers()
 SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import runs
 
-PUBLISHED = pathlib.Path(__file__).with_name('published.json')
+_PUBLISHED = pathlib.Path(__file__).with_name('published.json')
 _SCALES = {'fraction': 1.0, 'percent': 100.0}
 
 
@@ -56,6 +56,11 @@ class Table:
   rows: tuple[Row, ...]
 
 
+def papers() -> dict[str, dict]:
+  """What ``published.json`` holds."""
+  return json.loads(_PUBLISHED.read_text())
+
+
 def read(paper: str, number: str | None = None) -> list[Table]:
   """A paper's table, or all of them.
 
@@ -65,19 +70,19 @@ def read(paper: str, number: str | None = None) -> list[Table]:
   Raises:
     UserError: an unknown paper or table, with those known.
   """
-  papers = json.loads(PUBLISHED.read_text())
-  if paper not in papers:
-    raise UserError(f'unknown paper {paper!r}; known: {", ".join(papers)}')
-  tables = papers[paper]['tables']
+  known = papers()
+  if paper not in known:
+    raise UserError(f'unknown paper {paper!r}; known: {", ".join(known)}')
+  tables = known[paper]['tables']
   if number is not None and number not in tables:
     raise UserError(f'paper {paper!r} has no table {number!r}; known: {", ".join(tables)}')
-  return [_table(paper, papers[paper], n) for n in tables if number in (None, n)]
+  return [_table(paper, known[paper], n) for n in tables if number in (None, n)]
 
 
 def listing() -> str:
   """Every paper and table there is."""
   lines = []
-  for name, paper in json.loads(PUBLISHED.read_text()).items():
+  for name, paper in papers().items():
     lines.append(f'--paper={name}  {_cited(paper)}')
     lines += [f'  --table={n}  {table["shows"]}' for n, table in paper['tables'].items()]
   return '\n'.join(lines)

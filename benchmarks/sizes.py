@@ -1,0 +1,205 @@
+"""Parameters and cost of a training step of every config, variant and stage.
+
+  python -m benchmarks.sizes
+  python -m benchmarks.sizes --config=configs/vatex_fusion.py:spatial
+  python -m benchmarks.sizes --write=docs/models.md
+
+Nothing is trained and no data set is read: shapes come from what the config file states of its
+streams (STREAMS, VOCABULARY). The cost is that of a whole step, gradients and update included, over
+the captions of a batch at full length: XLA's count before it fuses and compiles, loops counted as
+often as they run. So bytes are those that every operation by itself would read and write.
+"""
+
+import argparse
+import dataclasses
+import functools
+import importlib.util
+import math
+import pathlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
+
+import jax
+from ml_collections import ConfigDict
+
+from benchmarks import Row, write
+from benchmarks.cost import Cost, cost_of
+from configs import common
+from data_prep.builder import Options
+from vidcap_jax import models
+from vidcap_jax.data.batch import empty_batch
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.experiment import stage_config
+from vidcap_jax.features import example_inputs, select_streams, stream_sizes
+from vidcap_jax.objectives import make_objective
+from vidcap_jax.optimizer import make_optimizer, make_schedule
+from vidcap_jax.step import initial_state, make_train_step
+
+BEGIN, END = '<!-- sizes: python -m benchmarks.sizes --write -->', '<!-- sizes end -->'
+_STEPS = 1000  # of a stage: the cost of one does not depend on it
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+  """Of one stage of a config: how many parameters are trained, and a step's cost per caption."""
+
+  config: str
+  stages: tuple[str, ...]
+  parameters: int
+  captions: int
+  per_caption: Cost
+
+
+def sizes(config: str) -> Iterator[Size]:
+  """The sizes of a config file, stage by stage; stages of equal size are one.
+
+  Args:
+    config: as for ``--config``: FILE or FILE:VARIANT.
+
+  Raises:
+    UserError: no such file, an unknown variant, or STREAMS that lack what the model needs.
+  """
+  path, _, variant = config.partition(':')
+  module = load(path)
+  whole = module.get_config(variant)
+  alike: dict[tuple, list[str]] = {}
+  for stage in whole.order:
+    found = _stage_size(stage_config(whole, stage), module.STREAMS, module.VOCABULARY, config)
+    alike.setdefault(found, []).append(stage)
+  for found, stages in alike.items():
+    yield Size(config, tuple(stages), *found)
+
+
+def load(path: str) -> ModuleType:
+  """A config file as a module."""
+  spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+  if spec is None or spec.loader is None or not pathlib.Path(path).is_file():
+    raise ConfigError(f'--config={path}: no such file')
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  if lacking := [name for name in ('STREAMS', 'VOCABULARY') if not hasattr(module, name)]:
+    raise ConfigError(f'--config={path}: the file does not state {" and ".join(lacking)}')
+  return module
+
+
+def _stage_size(
+  config: ConfigDict, known: Sequence[Stream], vocabulary: int, where: str
+) -> tuple[int, int, Cost]:
+  """Parameters, captions of a step, and its cost for each of them."""
+  model = models.build(config.model, vocabulary, config.train.dtype)
+  needs = model.config.needs
+  streams = select_streams(needs, known, where)
+  rows, captions = config.train.batch_size, config.data.captions_per_video
+  length = (config.data.max_words or Options.max_words) + 1
+  one = empty_batch(streams, stream_sizes(streams, config, needs), 1, captions, length)
+  batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), one)
+  objective = make_objective(config, model, None)
+  optimizer = make_optimizer(config.optimizer, make_schedule(config.optimizer, _STEPS, _STEPS))
+  state = jax.eval_shape(
+    functools.partial(
+      initial_state,
+      module=model,
+      example=example_inputs(streams, config, needs),
+      objective=objective,
+      optimizer=optimizer,
+      videos=rows,
+      most_captions=captions,
+    ),
+    jax.random.key(0),
+  )
+  step = make_train_step(config, objective, optimizer, streams, _STEPS, _STEPS)
+  parameters = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
+  cost = cost_of(step, state, batch)
+  return parameters, rows * captions, cost * (1 / (rows * captions))
+
+
+def every_config(folder: pathlib.Path) -> list[str]:
+  """All configs of a folder, each variant of each of them."""
+  files = sorted(p for p in folder.glob('*.py') if p.stem not in ('__init__', 'common'))
+  return [c for path in files for c in variants(f'configs/{path.name}', load(str(path)).VARIANTS)]
+
+
+def variants(path: str, known: Mapping[str, tuple[str, ...]]) -> list[str]:
+  """FILE and FILE:VARIANT for each variant that differs from the default in one part."""
+  return [f'{path}:{v}' if v else path for v in common.each_variant(**known)]
+
+
+def table(found: Sequence[Size]) -> str:
+  """The sizes in a Markdown table that can be read as it is."""
+  head = ('config', 'stage', 'parameters', 'GFLOP a caption', 'MB a caption')
+  cells = [head, *(_cells(size) for size in found)]
+  widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+  fit = lambda row: [  # noqa: E731  text to the left, numbers to the right
+    cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+  ]
+  rule = ['-' * w if i < 2 else '-' * (w - 1) + ':' for i, w in enumerate(widths)]
+  return '\n'.join(f'| {" | ".join(row)} |' for row in (fit(head), rule, *map(fit, cells[1:])))
+
+
+def _cells(size: Size) -> tuple[str, ...]:
+  flops, megabytes = size.per_caption.flops / 1e9, size.per_caption.bytes / 1e6
+  name = size.config.removeprefix('configs/')
+  return (name, ', '.join(size.stages), f'{size.parameters:,}', f'{flops:.3f}', f'{megabytes:,.0f}')
+
+
+def replace_block(text: str, block: str) -> str:
+  """A page with what stands between the two marks replaced.
+
+  Raises:
+    UserError: the page lacks them.
+  """
+  before, begin, rest = text.partition(BEGIN)
+  _, end, after = rest.partition(END)
+  if not (begin and end):
+    raise UserError(f'the page needs the lines {BEGIN} and {END}')
+  return f'{before}{begin}\n\n{block}\n\n{end}{after}'
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = argparse.ArgumentParser(
+    prog='python -m benchmarks.sizes',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  parser.add_argument(
+    '--config', metavar='FILE[:VARIANT]', help='that one; without a variant all of the file'
+  )
+  parser.add_argument('--json', metavar='FILE', help='also write the numbers there')
+  parser.add_argument('--write', metavar='PAGE', help='put the table between the marks of a page')
+  options = parser.parse_args(arguments)
+  try:
+    chosen = _chosen(options.config)
+    found = []
+    for number, config in enumerate(chosen, 1):
+      print(f'{number} of {len(chosen)}: {config}', file=sys.stderr, flush=True)
+      found += sizes(config)
+    print(table(found))
+    if options.write:
+      page = pathlib.Path(options.write)
+      page.write_text(replace_block(page.read_text(), table(found)))
+    if options.json:
+      write([row for size in found for row in _rows(size)], options.json)
+  except (UserError, OSError) as error:
+    sys.exit(f'error: {error}')
+
+
+def _chosen(config: str | None) -> list[str]:
+  if config is None:
+    return every_config(pathlib.Path('configs'))
+  return [config] if ':' in config else variants(config, load(config).VARIANTS)
+
+
+def _rows(size: Size) -> list[Row]:
+  name = f'{size.config} {",".join(size.stages)}'
+  return [
+    Row(f'{name} parameters', size.parameters),
+    Row(f'{name} step', size.per_caption.flops / 1e9, 'GFLOP/caption'),
+    Row(f'{name} step', size.per_caption.bytes / 1e6, 'MB/caption'),
+  ]
+
+
+if __name__ == '__main__':
+  main()

@@ -1,0 +1,57 @@
+"""Costs of programs against counts by hand and against programs without loops."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from benchmarks.cost import cost_of
+
+ROWS, SIZE = 8, 16
+PRODUCT = 2 * ROWS * SIZE * SIZE  # operations of one matrix product
+
+
+def nested(x, w, unroll=1):
+  """21 products, in a loop of 7 around one of 3."""
+
+  def inner(c, _):
+    return jnp.tanh(c @ w), None
+
+  def outer(c, _):
+    return jax.lax.scan(inner, c, None, length=3, unroll=unroll)[0], None
+
+  return jax.lax.scan(outer, x, None, length=7, unroll=unroll)[0].sum()
+
+
+def gradient(x, w, **options):
+  return jax.grad(functools.partial(nested, **options), argnums=1)(x, w)
+
+
+X = jax.ShapeDtypeStruct((ROWS, SIZE), jnp.float32)
+W = jax.ShapeDtypeStruct((SIZE, SIZE), jnp.float32)
+
+
+def test_loops_are_counted_as_often_as_they_run():
+  assert cost_of(nested, X, W).flops == pytest.approx(21 * PRODUCT, rel=0.01)
+
+
+@pytest.mark.parametrize('unroll', [1, 2, 3])
+def test_a_program_with_loops_costs_what_it_does_without(unroll):
+  straight = jax.jit(functools.partial(gradient, unroll=True)).lower(X, W).cost_analysis()
+  assert straight['flops'] > 3 * 21 * PRODUCT
+  found = cost_of(functools.partial(gradient, unroll=unroll), X, W)
+  assert found.flops == pytest.approx(straight['flops'], rel=0.001)
+
+
+def test_loops_inside_other_operations_are_found():
+  inside = jax.checkpoint(jax.jit(nested))
+  assert cost_of(inside, X, W).flops == pytest.approx(21 * PRODUCT, rel=0.01)
+  either = lambda x, w: jax.lax.cond(x.sum() > 0, nested, lambda x, w: x.sum(), x, w)  # noqa: E731
+  assert cost_of(either, X, W).flops == pytest.approx(21 * PRODUCT, rel=0.01)
+
+
+def test_bytes_of_a_product():
+  product = cost_of(jnp.matmul, X, W)
+  assert product.bytes == 4 * (2 * ROWS * SIZE + SIZE * SIZE)
+  assert product.flops == PRODUCT
