@@ -23,6 +23,7 @@ from types import ModuleType
 import jax
 from ml_collections import ConfigDict
 
+import configs
 from benchmarks import Row, write
 from benchmarks.cost import Cost, cost_of
 from configs import common
@@ -79,8 +80,10 @@ def load(path: str) -> ModuleType:
     raise ConfigError(f'--config={path}: no such file')
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
-  if lacking := [name for name in ('STREAMS', 'VOCABULARY') if not hasattr(module, name)]:
-    raise ConfigError(f'--config={path}: the file does not state {" and ".join(lacking)}')
+  if lacking := [
+    name for name in ('VARIANTS', 'STREAMS', 'VOCABULARY') if not hasattr(module, name)
+  ]:
+    raise ConfigError(f'--config={path}: the file does not state {", ".join(lacking)}')
   return module
 
 
@@ -115,10 +118,10 @@ def _stage_size(
   return parameters, rows * captions, cost * (1 / (rows * captions))
 
 
-def every_config(folder: pathlib.Path) -> list[str]:
+def every_config(folder: str) -> list[str]:
   """All configs of a folder, each variant of each of them."""
-  files = sorted(p for p in folder.glob('*.py') if p.stem not in ('__init__', 'common'))
-  return [c for path in files for c in variants(f'configs/{path.name}', load(str(path)).VARIANTS)]
+  paths = [f'{folder}/{name}' for name in configs.files()]
+  return [config for path in paths for config in variants(path, load(path).VARIANTS)]
 
 
 def variants(path: str, known: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -188,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _chosen(config: str | None) -> list[str]:
   if config is None:
-    return every_config(pathlib.Path('configs'))
+    return every_config('configs')
   return [config] if ':' in config else variants(config, load(config).VARIANTS)
 
 

@@ -2,10 +2,10 @@
 
 import importlib
 import itertools
-import pathlib
 
 import pytest
 
+import configs
 from configs import common
 from data_prep import extractors
 from vidcap_jax import models
@@ -16,8 +16,7 @@ from vidcap_jax.features import select_streams
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-FILES = sorted(p.name for p in (ROOT / 'configs').glob('[!_]*.py') if p.name != 'common.py')
+FILES = configs.files()
 MODULES = {file: importlib.import_module(f'configs.{file.removesuffix(".py")}') for file in FILES}
 
 

@@ -100,7 +100,7 @@ def test_the_command(small, temporal, vanilla, tmp_path, capsys, monkeypatch):
 
 def test_every_config_and_variant_is_listed(monkeypatch):
   monkeypatch.chdir(ROOT)
-  listed = sizes.every_config(pathlib.Path('configs'))
+  listed = sizes.every_config('configs')
   assert 'configs/quickstart.py' in listed
   assert 'configs/vatex_fusion.py:variant=vanilla' in listed
   assert not any('common' in config or '__init__' in config for config in listed)
@@ -111,7 +111,7 @@ def test_every_config_and_variant_is_listed(monkeypatch):
   [
     (['--config=nothere.py'], '--config=nothere.py: no such file'),
     (['--config=configs/quickstart.py:sideways'], "unknown variant 'sideways'"),
-    (['--config=configs/common.py'], 'does not state STREAMS and VOCABULARY'),
+    (['--config=configs/common.py'], 'does not state VARIANTS, STREAMS, VOCABULARY'),
   ],
 )
 def test_wrong_commands(arguments, message, monkeypatch):
