@@ -54,7 +54,7 @@ class Size:
 
 
 def sizes(config: str) -> Iterator[Size]:
-  """The sizes of a config file, stage by stage; stages of equal size are one.
+  """The sizes of a config file, stage by stage that trains; stages of equal size are one.
 
   Args:
     config: as for ``--config``: FILE or FILE:VARIANT.
@@ -67,8 +67,10 @@ def sizes(config: str) -> Iterator[Size]:
   whole = module.get_config(variant)
   alike: dict[tuple, list[str]] = {}
   for stage in whole.order:
-    found = _stage_size(stage_config(whole, stage), module.STREAMS, module.VOCABULARY, config)
-    alike.setdefault(found, []).append(stage)
+    settings = stage_config(whole, stage)
+    if settings.get('task', 'train') == 'train':
+      found = _stage_size(settings, module.STREAMS, module.VOCABULARY, config)
+      alike.setdefault(found, []).append(stage)
   for found, stages in alike.items():
     yield Size(config, tuple(stages), *found)
 
@@ -144,7 +146,13 @@ def table(found: Sequence[Size]) -> str:
 def _cells(size: Size) -> tuple[str, ...]:
   flops, megabytes = size.per_caption.flops / 1e9, size.per_caption.bytes / 1e6
   name = size.config.removeprefix('configs/')
-  return (name, ', '.join(size.stages), f'{size.parameters:,}', f'{flops:.3f}', f'{megabytes:,.0f}')
+  return (
+    name,
+    ', '.join(size.stages),
+    f'{size.parameters:,}',
+    f'{flops:,.3f}',
+    f'{megabytes:,.0f}',
+  )
 
 
 def replace_block(text: str, block: str) -> str:

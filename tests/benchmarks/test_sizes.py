@@ -106,6 +106,15 @@ def test_every_config_and_variant_is_listed(monkeypatch):
   assert not any('common' in config or '__init__' in config for config in listed)
 
 
+def test_the_page_has_them_all(monkeypatch):
+  monkeypatch.chdir(ROOT)
+  text = pathlib.Path('docs/models.md').read_text()
+  lacking = [
+    c for c in sizes.every_config('configs') if f'| {c.removeprefix("configs/")} ' not in text
+  ]
+  assert not lacking, 'python -m benchmarks.sizes --write=docs/models.md'
+
+
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
