@@ -85,7 +85,7 @@ def test_the_docstring_tells_the_command_and_variants(file):
   text = MODULES[file].__doc__
   assert f'python -m vidcap_jax.main --config=configs/{file}' in text
   for values in MODULES[file].VARIANTS.values():
-    assert all(value in text for value in values), values
+    assert all(value in text for value in values[1:]), values  # the first is the default
 
 
 @pytest.mark.parametrize('file', FILES)
