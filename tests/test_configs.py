@@ -81,11 +81,8 @@ def test_unknown_variants_list_the_known(file):
 
 
 @pytest.mark.parametrize('file', FILES)
-def test_the_docstring_tells_the_command_and_variants(file):
-  text = MODULES[file].__doc__
-  assert f'python -m vidcap_jax.main --config=configs/{file}' in text
-  for values in MODULES[file].VARIANTS.values():
-    assert all(value in text for value in values[1:]), values  # the first is the default
+def test_the_docstring_tells_the_command(file):
+  assert f'python -m vidcap_jax.main --config=configs/{file}' in MODULES[file].__doc__
 
 
 @pytest.mark.parametrize('file', FILES)
