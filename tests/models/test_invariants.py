@@ -79,7 +79,7 @@ CASES = [
   ),
   Case(
     'st by temporal attention',
-    {**STATS, 'variant': 'st', 'pooling': 'temporal_attention'},
+    {**STATS, 'variant': 'st', 'pooling': 'temporal'},
     GRID,
     ('words', 'st_temporal'),
   ),

@@ -15,7 +15,7 @@ from vidcap_jax.models.attention import masked_mean, wide
 
 Array = jax.Array
 # Table 2's ways that need no query; 'lstm' is 'ranked' without its loss, and the mean is added.
-POOLINGS = ('mean', 'lstm', 'mean_lstm', 'ranked', 'mean_ranked')
+POOLINGS = ('mean_ranked', 'ranked', 'mean', 'lstm', 'mean_lstm')
 
 
 class TemporalPool(nn.Module):

@@ -11,10 +11,10 @@ from vidcap_jax.models import ranked
 from vidcap_jax.models.attention import AdditiveAttention, Edit, masked_mean, weigh, wide
 
 Array = jax.Array
-VARIANTS = ('st', 'ts', 'stats')
+VARIANTS = ('stats', 'st', 'ts')
 # Table 2's poolings of the ST branch: over all features of all frames, and over frames' means,
 # by attention with the query; all others pool frames that were attended to.
-QUERIED = ('temporal_attention', 'mean_temporal_attention')
+QUERIED = ('temporal', 'mean_temporal')
 POOLINGS = (*ranked.POOLINGS, *QUERIED)
 
 
@@ -151,7 +151,7 @@ class Branches(nn.Module):
 
   def _all_times(self, view: View) -> tuple[Array, Array]:
     """What the queried poolings attend to: (B, M, P) and its mask (B, M)."""
-    if self.pooling == 'mean_temporal_attention':
+    if self.pooling == 'mean_temporal':
       return view.means, view.frames
     B, T, N, P = view.values.shape
     return view.values.reshape(B, T * N, P), view.mask.reshape(B, T * N)
