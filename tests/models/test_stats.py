@@ -166,14 +166,15 @@ def make_branches(kind, x, mask, seed=0, **changes):
   temperature = jnp.full(B, 0.5)
 
   def touch(module):
-    return module(queries(), module.view(x, mask), temperature, True)
+    return module(queries(), module.view(x, mask), temperature, train=True)
 
   params = jax.jit(lambda key: module.init(key, method=touch)['params'])(jax.random.key(seed))
 
-  def call(method, *args, params=params):
-    return module.apply({'params': params}, *args, method=method)
+  def call(method, *args, **train):
+    return module.apply({'params': params}, *args, method=method, **train)
 
-  return jax.jit(call, static_argnums=0), params, call('view', x, mask)
+  call = jax.jit(call, static_argnums=0, static_argnames='train')
+  return call, params, call('view', x, mask)
 
 
 def queries(S=2):
@@ -201,12 +202,12 @@ def test_a_sequence_is_a_grid_of_one_cell():
   x, mask = grid()
   one, valid = x[:, :, :1], mask[:, :, :1]
   of_grid, params, view = make_branches('grid', one, valid)
-  x_grid, loss, _ = of_grid('__call__', queries(), view, jnp.full(B, 0.5), True)
+  x_grid, loss, _ = of_grid('__call__', queries(), view, jnp.full(B, 0.5), train=True)
   spatial = ('st_spatial', 'ts_spatial')
   params = {name: value for name, value in params.items() if name not in spatial}
   module = Branches('sequence', 'stats', 'mean_ranked', P, A)
-  run = lambda m: m(queries(), m.view(one[:, :, 0], valid[:, :, 0]), jnp.full(B, 0.5), True)  # noqa: E731
-  ours, our_loss, attention = module.apply({'params': params}, method=run)
+  run = lambda m: m(queries(), m.view(one[:, :, 0], valid[:, :, 0]), jnp.full(B, 0.5), train=True)  # noqa: E731
+  ours, our_loss, attention = jax.jit(lambda p: module.apply({'params': p}, method=run))(params)
   np.testing.assert_allclose(ours, x_grid, rtol=1e-5, atol=1e-6)
   np.testing.assert_allclose(our_loss, loss, rtol=1e-5)
   assert set(attention) == {'ts_temporal', 'branch'}
@@ -218,10 +219,10 @@ def test_hard_choices_have_the_soft_one_s_gradient():
   weight = np.random.default_rng(1).normal(size=(B, 2, T)).astype(np.float32)
 
   def choices(kind, train, **changes):
-    call, params, view = make_branches(kind, x, mask, **changes)
+    call, _, view = make_branches(kind, x, mask, **changes)
 
     def loss(query):
-      chosen = call('choose_frame', query, view, temperature, train, params=params)
+      chosen = call('choose_frame', query, view, temperature, train=train)
       return (chosen * weight).sum(), chosen
 
     (_, chosen), grad = jax.value_and_grad(loss, has_aux=True)(queries())

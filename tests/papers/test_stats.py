@@ -74,9 +74,9 @@ class Setup:
     """``call(module)``, compiled."""
     return jax.jit(lambda params: self.module.apply({'params': params}, method=call))(self.params)
 
-  def branches(self, method, *args):
+  def branches(self, method, *args, **train):
     """A method of the branches on the video."""
-    return self.apply(lambda m: getattr(m.branches['x'], method)(*args))
+    return self.apply(lambda m: getattr(m.branches['x'], method)(*args, **train))
 
 
 def frames(x, mask):
@@ -121,11 +121,11 @@ def test_temporo_spatial_branch(oracle, precision, close, strict_dtypes, tempera
   d = oracle('stats_eq1_12')
   theirs = {n: d[f'out/ts/temp_{temperature}/{n}'] for n in ('e_time', 'x_tau', 'e_TS', 'x_TS')}
   setup = Setup(d, precision, temperature)
-  args = (setup.query, setup.view, setup.memory.temperature, True)
-  chosen = setup.branches('choose_frame', *args)
+  args = (setup.query, setup.view, setup.memory.temperature)
+  chosen = setup.branches('choose_frame', *args, train=True)
   close(chosen[:, 0], theirs['e_time'])
   close(mix_frames(chosen, setup.view.values)[:, 0], theirs['x_tau'])
-  x, attention = setup.branches('temporo_spatial', *args)
+  x, attention = setup.branches('temporo_spatial', *args, train=True)
   close(x[:, 0], theirs['x_TS'])
   close(attention['ts_temporal'][:, 0], theirs['e_time'])
   close(attention['ts_spatial'][:, 0], theirs['e_TS'])
@@ -135,7 +135,9 @@ def test_scores_of_frames(oracle, precision, close, strict_dtypes):
   """Equation 2: differences of the log-weights at temperature 1 are those of the scores."""
   d = oracle('stats_eq1_12')
   setup = Setup(d, precision)
-  chosen = setup.branches('choose_frame', setup.query, setup.view, setup.memory.temperature, True)
+  chosen = setup.branches(
+    'choose_frame', setup.query, setup.view, setup.memory.temperature, train=True
+  )
   mask = d['in/frame_mask']
   log_weights = np.log(np.where(mask, chosen[:, 0], 1)).astype(precision)
   scores = d['out/ts/scores']
@@ -150,8 +152,8 @@ def test_hard_choice(oracle, precision, close, strict_dtypes, reading):
     'regions': {'grid_streams': (), 'region_streams': ('x',)},
   }
   setup = Setup(d, precision, **changes[reading])
-  args = (setup.query, setup.view, setup.memory.temperature, reading == 'regions')
-  x, attention = setup.branches('temporo_spatial', *args)
+  args = (setup.query, setup.view, setup.memory.temperature)
+  x, attention = setup.branches('temporo_spatial', *args, train=reading == 'regions')
   chosen = np.asarray(attention['ts_temporal'][:, 0])
   np.testing.assert_array_equal(chosen, np.eye(chosen.shape[1])[d['out/ts/hard/tau']])
   close(attention['ts_spatial'][:, 0], d['out/ts/hard/e_TS'])

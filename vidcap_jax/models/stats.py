@@ -204,7 +204,9 @@ class Stats(nn.Module):
     attention = {'words': weights}
     seen, loss = [], jnp.zeros(carry.position.shape, wide(c.dtype))
     for name, branches in self.branches.items():
-      part, rank_loss, weights = branches(query, memory.views[name], memory.temperature, train)
+      part, rank_loss, weights = branches(
+        query, memory.views[name], memory.temperature, train=train
+      )
       seen.append(part)
       loss = loss + rank_loss
       attention |= weights

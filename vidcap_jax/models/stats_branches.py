@@ -112,14 +112,14 @@ class Branches(nn.Module):
         view = dataclasses.replace(view, ts_keys=self.ts_spatial.keys(values))
     return view
 
-  def __call__(self, query: Array, view: View, temperature: Array, train: bool):
+  def __call__(self, query: Array, view: View, temperature: Array, *, train: bool):
     """What a query (B, S, H) sees: x (B, S, P), the rank loss (B, S), attention by name."""
     loss = jnp.zeros(query.shape[:2], wide(self.dtype))
     attention: dict[str, Array] = {}
     if self.variant != 'ts':
       st, loss, attention = self.spatio_temporal(query, view)
     if self.variant != 'st':
-      ts, weights = self.temporo_spatial(query, view, temperature, train)
+      ts, weights = self.temporo_spatial(query, view, temperature, train=train)
       attention |= weights
     if self.variant != 'stats':
       return (st if self.variant == 'st' else ts), loss, attention
@@ -158,9 +158,9 @@ class Branches(nn.Module):
 
   # ---------------------------------------------------------------- TS, section 3.2
 
-  def temporo_spatial(self, query: Array, view: View, temperature: Array, train: bool):
+  def temporo_spatial(self, query: Array, view: View, temperature: Array, *, train: bool):
     """Equations 9-11: x_TS (B, S, P) and attention by name."""
-    chosen = self.choose_frame(query, view, temperature, train)
+    chosen = self.choose_frame(query, view, temperature, train=train)
     attention = {self.prefix + 'ts_temporal': chosen}
     mixing = chosen.astype(view.values.dtype)
     if self.kind == 'sequence':
@@ -177,7 +177,7 @@ class Branches(nn.Module):
     x = read(mixing, weights.astype(mixing.dtype), view.values)
     return x, attention | {self.prefix + 'ts_spatial': weights}
 
-  def choose_frame(self, query: Array, view: View, temperature: Array, train: bool) -> Array:
+  def choose_frame(self, query: Array, view: View, temperature: Array, *, train: bool) -> Array:
     """Equation 9: weights (B, S, T) over frames, of a hard choice with a soft one's gradient where
     regions have no order across frames or, if so configured, when not training."""
     soft = self.ts_temporal.weights(query, view.ts_frame_keys, view.frames[:, None], temperature)
