@@ -29,22 +29,61 @@ class Case:
     settings: as a config's ``model`` section.
     streams: name -> shape of a video, (D,) vector, (T, D) sequence, (T, N, D) regions or grid.
     attention: names of the weights that its steps give.
+    seed: of parameters with which the best captions of videos differ.
   """
 
   name: str
   settings: dict
   streams: dict
   attention: tuple = ()
+  seed: int = 3
 
 
 SIZES = {'hidden': 8, 'embed': 6, 'project': 7, 'attention': 5, 'dropout': 0.5}
 VATEX = {'name': 'temporal_spatial', **SIZES, 'global_streams': ('image', 'motion', 'audio')}
 # Streams need not be equally long.
 STREAMS = {'image': (5, 4), 'motion': (4, 3), 'audio': (3,)}
+# The temperature is not as low as it may be: rounding errors are divided by it.
+STATS = {'name': 'stats', **SIZES, 'grid_streams': ('i3d',), 'temperature': (1.0, 0.3)}
+GRID = {'i3d': (4, 3, 4)}
+BOTH_BRANCHES = ('st_spatial', 'ts_temporal', 'ts_spatial', 'branch')
 CASES = [
   Case('vanilla', {**VATEX, 'variant': 'vanilla'}, STREAMS),
   Case('temporal', {**VATEX, 'variant': 'temporal'}, STREAMS, ('temporal',)),
   Case('spatial', {**VATEX, 'variant': 'spatial'}, {**STREAMS, 'objects': (3, 4, 5)}, ('spatial',)),
+  Case('st', {**STATS, 'variant': 'st'}, GRID, ('words', 'st_spatial')),
+  Case('ts', {**STATS, 'variant': 'ts'}, GRID, ('words', 'ts_temporal', 'ts_spatial')),
+  Case('stats', STATS, GRID, ('words', *BOTH_BRANCHES), seed=4),
+  Case(
+    'stats on regions',
+    {**STATS, 'grid_streams': (), 'region_streams': ('boxes',)},
+    {'boxes': (3, 4, 5)},
+    ('words', *BOTH_BRANCHES),
+  ),
+  Case(
+    'stats on a sequence',
+    {**STATS, 'grid_streams': (), 'sequence_streams': ('image',)},
+    {'image': (5, 4)},
+    ('words', 'ts_temporal', 'branch'),
+    seed=4,
+  ),
+  Case(
+    'stats on two streams with categories',
+    {**STATS, 'sequence_streams': ('image',), 'categories': 3},
+    {**GRID, 'image': (5, 4)},
+    (
+      'words',
+      *(f'i3d/{name}' for name in BOTH_BRANCHES),
+      *(f'image/{name}' for name in ('ts_temporal', 'branch')),
+    ),
+  ),
+  Case(
+    'st by temporal attention',
+    {**STATS, 'variant': 'st', 'pooling': 'temporal'},
+    GRID,
+    ('words', 'st_temporal'),
+  ),
+  Case('st by mean', {**STATS, 'variant': 'st', 'pooling': 'mean'}, GRID, ('words', 'st_spatial')),
 ]
 
 
@@ -53,7 +92,8 @@ def test_every_model_is_among_the_cases():
 
 
 def make_inputs(case, seed=0, B=B):
-  """Videos of all lengths: full, some frames, one, none; every other one lacks its vectors."""
+  """Videos of all lengths: full, some frames, one, none; every other one lacks its vectors, every
+  fourth its category."""
   rng = np.random.default_rng(seed)
   features, masks = {}, {}
   for name, shape in case.streams.items():
@@ -66,7 +106,7 @@ def make_inputs(case, seed=0, B=B):
     masks[name] = np.arange(T)[None] < frames[:, None]
     if len(shape) == 3:
       masks[name] = masks[name][..., None] & (rng.random((B, *shape[:2])) < 0.7)
-  return Inputs(features, masks, category=np.full(B, -1, np.int32))
+  return Inputs(features, masks, category=np.arange(B, dtype=np.int32) % 4 - 1)
 
 
 def dirty(inputs, garbage):
@@ -103,7 +143,7 @@ class Setup:
       functools.partial(init_params, self.module), jax.random.key(0), rows(self.inputs, slice(1))
     )
     # Larger than at the start of training, so that captions differ, and no biases of zero.
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(case.seed)
     scale = lambda x: 0.2 if x.ndim == 1 else 2 / x.shape[0] ** 0.5  # noqa: E731
     draw = lambda x: rng.normal(size=x.shape, scale=scale(x))  # noqa: E731
     self.params = jax.tree.map(lambda x: draw(x).astype(x.dtype), shapes)

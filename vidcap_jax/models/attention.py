@@ -95,16 +95,42 @@ class AdditiveAttention(nn.Module):
       context (B, S, D) and weights (B, S, N).
     """
     attend = functools.partial(_attend, self.name_of, self.edit)
-    score = self.score.astype(keys.dtype)
     # Recomputing the energies in the backward pass is 3 times faster than storing them: they are
     # (B, S, N, A) for every word.
-    return jax.checkpoint(attend)(self.query(query), keys, values, mask, score)
+    return jax.checkpoint(attend)(self.query(query), keys, values, mask, self.score)
+
+  def weights(
+    self, query: Array, keys: Array, mask: Array, temperature: Array | None = None
+  ) -> Array:
+    """The weights alone, for keys of any axes: of rows of their own, or of many sets at once.
+
+    Args:
+      query: (B, S, H).
+      keys: (B, S, …, N, A), with 1 in place of S where all rows share them.
+      mask: (B, 1 or S, …, N).
+      temperature: (B,), which the scores are divided by, or None.
+
+    Returns:
+      (B, S, …, N), each set of N on its own.
+    """
+    query = self.query(query)
+    query = query.reshape(*query.shape[:2], *(1,) * (keys.ndim - 3), -1)
+    scores = jax.checkpoint(_scores)(query, keys, self.score)
+    if temperature is not None:
+      scores = at_least_float32(scores)
+      scores = scores / temperature.reshape(-1, *(1,) * (scores.ndim - 1))
+    return weigh(self.name_of, scores, mask, self.edit)
+
+
+def _scores(query: Array, keys: Array, score: Array) -> Array:
+  """Projected queries and keys that broadcast to (…, N, A), and score (A,), to (…, N)."""
+  return jnp.tanh(keys + query) @ score.astype(keys.dtype)
 
 
 def _attend(name: str, edit: Edit | None, query: Array, keys: Array, values: Array, mask, score):
   """Projected query (B, S, A), keys (B, N, A), values (B, N, D) to context and weights."""
-  energy = jnp.tanh(keys[:, None] + query[:, :, None])  # (B, S, N, A)
-  weights = weigh(name, energy @ score, mask[:, None], edit)  # (B, S, N)
+  scores = _scores(query[:, :, None], keys[:, None], score)  # (B, S, N)
+  weights = weigh(name, scores, mask[:, None], edit)  # (B, S, N)
   # Padding may hold anything, NaN included, and 0 * NaN is NaN: mask the values too.
   kept = jnp.where(mask[..., None], values, jnp.zeros_like(values))
   return jnp.einsum('bsn,bnd->bsd', weights.astype(kept.dtype), kept), weights
