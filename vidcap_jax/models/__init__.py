@@ -7,9 +7,11 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.global2local import Global2Local, Global2LocalConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
+  'global2local': (Global2LocalConfig, Global2Local),
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),
 }
 
