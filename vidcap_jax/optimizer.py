@@ -15,9 +15,9 @@ def make_schedule(settings: Mapping, steps_per_epoch: int, total_steps: int) -> 
   """The learning rate at each step (from 0).
 
   All schedules rise linearly from ``warmup_start`` times the rate over ``warmup_epochs`` first.
-  Then ``constant`` stays; ``step`` multiplies by ``factor`` every ``every_epochs`` epochs, the first
-  time after ``start_epoch`` epochs; ``linear`` and ``cosine`` fall to ``final`` times the rate at
-  the end of training.
+  Then ``constant`` stays; ``step`` multiplies by ``factor`` every ``every_epochs`` epochs, the
+  first time after ``start_epoch`` epochs; ``linear`` and ``cosine`` fall to ``final`` times the
+  rate at the end of training.
 
   Args:
     settings: ``learning_rate`` and a ``schedule`` section with the fields named above.
