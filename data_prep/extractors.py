@@ -126,6 +126,12 @@ def _mean(array: np.ndarray) -> np.ndarray:
   return array.mean(0)
 
 
+def _middles(array: np.ndarray) -> np.ndarray:
+  """(T, …) to the middle frame of every three, of a last one or two the last: (ceil(T / 3), …)."""
+  starts = np.arange(0, len(array), 3)
+  return array[np.minimum(starts + 1, len(array) - 1)]
+
+
 def _random(kind: str, shape: tuple[int | None, ...], output: str, finish=_same) -> Extractor:
   version, sampling = random_features.VERSION, {'uniform': 8}
   return Extractor(kind, shape, version, 'random', (output,), finish, sampling)
@@ -153,6 +159,10 @@ REGISTRY: dict[str, Extractor] = {
   'random_sequence': _random('sequence', (None, random_features.CHANNELS), 'frame'),
   'random_grid': _random('grid', (None, 7, 7, random_features.CELL_CHANNELS), 'cells'),
   'random_regions': _random('regions', (None, None, random_features.CELL_CHANNELS), 'regions'),
+  # Of one of every three frames of the streams beside it, sampled as they are.
+  'random_regions_of_third': _random(
+    'regions', (None, None, random_features.CELL_CHANNELS), 'regions', _middles
+  ),
 }
 
 

@@ -13,7 +13,8 @@ TOTAL = 200
 
 def rates(steps, total=TOTAL, per_epoch=STEPS, **schedule):
   defaults = {'warmup_epochs': 0.0, 'factor': 0.8, 'every_epochs': 1.0, 'start_epoch': 3.0}
-  settings = {'learning_rate': 0.5, 'schedule': {**defaults, 'final': 0.0, **schedule}}
+  defaults |= {'warmup_start': 0.0, 'final': 0.0}
+  settings = {'learning_rate': 0.5, 'schedule': {**defaults, **schedule}}
   schedule = make_schedule(settings, per_epoch, total)
   compiled = jax.jit(jax.vmap(schedule))(jnp.asarray(steps, jnp.int32))
   one_by_one = [float(schedule(step)) for step in steps]
@@ -81,6 +82,19 @@ def test_warmup_rises_first_and_shifts_nothing_but_the_decay(name):
     'cosine': [*(0.25 * (1 + np.cos(np.pi * np.array([10, 20]) / 180))), 0],
   }[name]
   np.testing.assert_allclose(warm[4:], after, rtol=1e-4, atol=1e-7)
+
+
+def test_warmup_from_a_share_of_the_rate():
+  warm = rates([0, 5, 10, 20, 21], name='constant', warmup_epochs=2.0, warmup_start=0.2)
+  np.testing.assert_allclose(warm, [0.1, 0.2, 0.3, 0.5, 0.5], rtol=1e-5)
+
+
+def test_two_levels_after_a_warmup():
+  """30 epochs: 3 to rise from a thousandth of the rate, 20 at the rate, 7 at a hundredth of it."""
+  schedule = {'warmup_epochs': 3.0, 'warmup_start': 1e-3, 'factor': 0.01}
+  schedule |= {'start_epoch': 23.0, 'every_epochs': 7.0}
+  at = rates([0, 15, 30, 229, 230, 299], 300, name='step', **schedule)
+  np.testing.assert_allclose(at, np.array([5e-4, 0.25025, 0.5, 0.5, 5e-3, 5e-3]), rtol=1e-4)
 
 
 def settings(name, **changes):

@@ -14,9 +14,10 @@ SCHEDULES = ('constant', 'step', 'linear', 'cosine')
 def make_schedule(settings: Mapping, steps_per_epoch: int, total_steps: int) -> optax.Schedule:
   """The learning rate at each step (from 0).
 
-  All schedules rise linearly from 0 over ``warmup_epochs`` first. Then ``constant`` stays; ``step``
-  multiplies by ``factor`` every ``every_epochs`` epochs, the first time after ``start_epoch``
-  epochs; ``linear`` and ``cosine`` fall to ``final`` times the rate at the end of training.
+  All schedules rise linearly from ``warmup_start`` times the rate over ``warmup_epochs`` first.
+  Then ``constant`` stays; ``step`` multiplies by ``factor`` every ``every_epochs`` epochs, the
+  first time after ``start_epoch`` epochs; ``linear`` and ``cosine`` fall to ``final`` times the
+  rate at the end of training.
 
   Args:
     settings: ``learning_rate`` and a ``schedule`` section with the fields named above.
@@ -47,7 +48,8 @@ def make_schedule(settings: Mapping, steps_per_epoch: int, total_steps: int) -> 
     raise ConfigError(f'unknown schedule {s["name"]!r}; known: {", ".join(SCHEDULES)}')
   if not warmup:
     return after
-  return optax.join_schedules([optax.linear_schedule(0.0, peak, warmup), after], [warmup])
+  rise = optax.linear_schedule(peak * s['warmup_start'], peak, warmup)
+  return optax.join_schedules([rise, after], [warmup])
 
 
 def make_optimizer(settings: Mapping, schedule: optax.Schedule) -> optax.GradientTransformation:

@@ -60,6 +60,17 @@ def test_random_extractors_give_what_they_declare(paths):
   )
 
 
+@pytest.mark.parametrize(
+  ('frames', 'kept'), [(1, [0]), (2, [1]), (3, [1]), (4, [1, 3]), (6, [1, 4]), (8, [1, 4, 7])]
+)
+def test_regions_of_the_middle_of_every_three_frames(frames, kept, paths):
+  path = next(iter(paths.values()))
+  streams = described('random_regions', 'random_regions_of_third', sampling={'uniform': frames})
+  arrays = extractors.extract_video(path, streams)
+  all_frames, some = arrays.values()
+  np.testing.assert_array_equal(some, all_frames[kept])
+
+
 def test_random_regions_may_be_absent():
   frames = np.zeros((2, 28, 28, 3), np.uint8)
   frames[1, 4:8, 8:16] = 255  # two cells stand out of the second frame

@@ -47,6 +47,10 @@ STREAMS = {'image': (5, 4), 'motion': (4, 3), 'audio': (3,)}
 STATS = {'name': 'stats', **SIZES, 'grid_streams': ('i3d',), 'temperature': (1.0, 0.3)}
 GRID = {'i3d': (4, 3, 4)}
 BOTH_BRANCHES = ('st_spatial', 'ts_temporal', 'ts_spatial', 'branch')
+G2L = {'name': 'global2local', **SIZES, 'project_regions': 6, 'aligned': 4}
+CLOCK = {'image': (9, 4), 'motion': (9, 3), 'objects': (3, 4, 5)}  # objects of every third frame
+GLOBAL, JOINT = ('temporal_2d', 'temporal_3d'), ('temporal', 'temporal_2d', 'temporal_3d')
+LOCAL = ('keyframe', 'spatial', *JOINT)
 CASES = [
   Case('vanilla', {**VATEX, 'variant': 'vanilla'}, STREAMS),
   Case('temporal', {**VATEX, 'variant': 'temporal'}, STREAMS, ('temporal',)),
@@ -84,11 +88,34 @@ CASES = [
     ('words', 'st_temporal'),
   ),
   Case('st by mean', {**STATS, 'variant': 'st', 'pooling': 'mean'}, GRID, ('words', 'st_spatial')),
+  Case(
+    'global', {**G2L, 'alignment': False, 'picks': 0}, {'image': (5, 4), 'motion': (5, 3)}, GLOBAL
+  ),
+  Case(
+    'global_aligned_one_stream',
+    {**G2L, 'clip_stream': 'image', 'activation': 'tanh', 'picks': 0},
+    {'image': (5, 4)},
+    JOINT,
+  ),
+  Case('global2local', G2L, CLOCK, LOCAL),
+  Case('global2local_argmax', {**G2L, 'sampler': 'argmax'}, CLOCK, LOCAL),
+  Case(
+    'global2local_straight_through',
+    {**G2L, 'backward_tau': 0.5, 'renormalise': True, 'activation': 'sigmoid', 'picks': 3},
+    CLOCK,
+    LOCAL,
+  ),
 ]
 
 
 def test_every_model_is_among_the_cases():
   assert {case.settings['name'] for case in CASES} == set(models.MODELS)
+
+
+def clock(case, name):
+  """A stream's frames to a unit of the clock, and those of the fastest stream on it."""
+  blocks = models.build(case.settings, V).config.needs.blocks
+  return (blocks[name], max(blocks.values())) if name in blocks else (1, 1)
 
 
 def make_inputs(case, seed=0, B=B):
@@ -101,8 +128,9 @@ def make_inputs(case, seed=0, B=B):
     if len(shape) == 1:
       masks[name] = np.arange(B) % 2 == 0
       continue
-    T = shape[0]
-    frames = np.resize([T, min(3, T), 1, 0], B)
+    T, (block, most) = shape[0], clock(case, name)
+    # Streams on one clock last equally long.
+    frames = np.resize([T, *(min(T, -(-n * block // most)) for n in (3, 1, 0))], B)
     masks[name] = np.arange(T)[None] < frames[:, None]
     if len(shape) == 3:
       masks[name] = masks[name][..., None] & (rng.random((B, *shape[:2])) < 0.7)
@@ -212,16 +240,16 @@ def test_batch_mates_change_nothing(setup):
 
 
 def test_neither_batch_size_nor_padded_length_changes_anything(setup):
-  def longer(x, shape):
-    if len(shape) == 1:
+  def longer(x, name):
+    if len(streams[name]) == 1:
       return x
-    return np.pad(x, [(0, 0), (0, 3), *[(0, 0)] * (x.ndim - 2)])
+    return np.pad(x, [(0, 0), (0, 3 * clock(setup.case, name)[0]), *[(0, 0)] * (x.ndim - 2)])
 
   one = rows(setup.inputs, slice(1, 2))
   streams = setup.case.streams
   padded = one.replace(
-    features={name: longer(x, streams[name]) for name, x in one.features.items()},
-    masks={name: longer(x, streams[name]) for name, x in one.masks.items()},
+    features={name: longer(x, name) for name, x in one.features.items()},
+    masks={name: longer(x, name) for name, x in one.masks.items()},
   )
   alone = setup.logits(padded, setup.targets[1:2])
   close(alone[0], setup.logits(setup.inputs)[1])
@@ -229,11 +257,14 @@ def test_neither_batch_size_nor_padded_length_changes_anything(setup):
 
 def test_one_frame_is_enough(setup):
   """Row 2 has one frame: it counts as much as a batch of one-frame videos says it does."""
-  short = lambda x, shape: x[:, :1] if len(shape) > 1 else x  # noqa: E731
   streams = setup.case.streams
+
+  def short(x, name):
+    return x[:, : clock(setup.case, name)[0]] if len(streams[name]) > 1 else x
+
   one = setup.inputs.replace(
-    features={name: short(x, streams[name]) for name, x in setup.inputs.features.items()},
-    masks={name: short(x, streams[name]) for name, x in setup.inputs.masks.items()},
+    features={name: short(x, name) for name, x in setup.inputs.features.items()},
+    masks={name: short(x, name) for name, x in setup.inputs.masks.items()},
   )
   close(setup.logits(one)[2], setup.logits(setup.inputs)[2])
 
@@ -259,7 +290,7 @@ def test_attention_weights(setup):
     assert (weights >= 0).all()
     nothing = (weights == 0).all(axis=-1)
     assert (nothing == nothing[:1, :, :1]).all()
-    assert nothing[0, 3, 0] and not nothing[0, :2].any()  # noqa: PT018
+    assert nothing[0, 3, 0].all() and not nothing[0, :2].any()  # noqa: PT018
     np.testing.assert_allclose(weights.sum(axis=-1), ~nothing, atol=1e-5)
 
 

@@ -134,3 +134,49 @@ def _attend(name: str, edit: Edit | None, query: Array, keys: Array, values: Arr
   # Padding may hold anything, NaN included, and 0 * NaN is NaN: mask the values too.
   kept = jnp.where(mask[..., None], values, jnp.zeros_like(values))
   return jnp.einsum('bsn,bnd->bsd', weights.astype(kept.dtype), kept), weights
+
+
+class BilinearAttention(nn.Module):
+  """softmax_i(w^T tanh((W_h h) * (W_v v_i) + b)), the product taken channel by channel.
+
+  Attributes:
+    name_of: what the weights are called (see ``weigh``).
+    features: size A of the attention space.
+    edit: see ``weigh``.
+  """
+
+  name_of: str
+  features: int
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+  edit: Edit | None = None
+
+  def setup(self):
+    dense = functools.partial(
+      nn.Dense, self.features, use_bias=False, dtype=self.dtype, param_dtype=self.param_dtype
+    )
+    self.key = dense()
+    self.query = dense()
+    self.bias = self.param('bias', nn.initializers.zeros, (self.features,), self.param_dtype)
+    self.score = self.param(
+      'score', nn.initializers.normal(self.features**-0.5), (self.features,), self.param_dtype
+    )
+
+  def keys(self, values: Array) -> Array:
+    """(…, N, D) -> (…, N, A); linear, so keys may be mixed as their values are."""
+    return self.key(values)
+
+  def at(self, query: Array) -> Callable[[Array, Array], Array]:
+    """A plain function (keys (…, N, A), mask (…, N)) -> weights (…, N) for queries (…, 1, H)."""
+    query = self.query(query)
+    score = self.score.astype(query.dtype)
+    bias = self.bias.astype(query.dtype).reshape((1,) * (query.ndim - 1) + (-1,))
+
+    def weights(keys: Array, mask: Array) -> Array:
+      return weigh(self.name_of, jnp.tanh(query * keys + bias) @ score, mask, self.edit)
+
+    return weights
+
+  def __call__(self, query: Array, keys: Array, mask: Array) -> Array:
+    """As ``at``, with energies that are computed again in the backward pass and not stored."""
+    return jax.checkpoint(self.at(query))(keys, mask)

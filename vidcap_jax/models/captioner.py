@@ -65,7 +65,8 @@ class Extras:
   """What a step gives beside its hidden state.
 
   Attributes:
-    attention: name -> weights (B, S, N), for pictures, tests and evaluators.
+    attention: name -> weights (B, S, N), or (B, S, K, N) of K picks, for pictures, tests and
+      evaluators.
     aux: (B, S), the step's own loss terms, summed under the word mask by the objective.
   """
 

@@ -1,0 +1,172 @@
+"""The mask-ratio experiment: what is dropped, and that nothing dropped is ordinary evaluation."""
+
+import dataclasses
+import json
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests import tiny
+from vidcap_jax import distributed, evaluate, models, restore
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation import mask_ratio
+from vidcap_jax.evaluation.java import MetricError
+
+WEIGHTS = jnp.asarray([[0.1, 0.4, 0.2, 0.3, 0.0], [0.6, 0.0, 0.0, 0.4, 0.0], [0, 0, 0, 0, 0]])
+VALID = jnp.asarray([[1, 1, 1, 1, 0], [1, 0, 0, 1, 0], [0, 0, 0, 0, 0]], bool)
+
+
+def dropped(ratio, weights=WEIGHTS, mask=VALID):
+  return np.asarray(jax.jit(mask_ratio.drop_smallest)(weights, mask, jnp.float32(ratio)))
+
+
+def test_nothing_dropped_is_exactly_what_was_there():
+  np.testing.assert_array_equal(dropped(0.0), WEIGHTS)
+  np.testing.assert_array_equal(dropped(0.24), WEIGHTS)  # less than a whole slot
+
+
+def test_the_smallest_valid_weights_go_and_the_rest_sum_to_one():
+  np.testing.assert_allclose(
+    dropped(0.5)[:2], [[0, 0.4 / 0.7, 0, 0.3 / 0.7, 0], [1, 0, 0, 0, 0]], rtol=1e-6
+  )
+  np.testing.assert_allclose(dropped(0.75)[0], [0, 1, 0, 0, 0], rtol=1e-6)
+  np.testing.assert_allclose(dropped(0.25)[0], np.array([0, 4, 2, 3, 0]) / 9, rtol=1e-6)
+
+
+def test_everything_dropped_leaves_nothing():
+  np.testing.assert_array_equal(dropped(1.0), 0)
+
+
+def test_of_equal_weights_the_first_go_first():
+  even = jnp.full((1, 4), 0.25)
+  np.testing.assert_allclose(dropped(0.5, even, jnp.ones((1, 4), bool)), [[0, 0, 0.5, 0.5]])
+
+
+@pytest.mark.parametrize('slots', [1, 2, 3, 7, 10, 20, 60])
+def test_as_many_go_as_the_ratio_says(slots):
+  """And none that is not valid is ever chosen, whatever it holds."""
+  rng = np.random.default_rng(slots)
+  weights = np.concatenate([rng.dirichlet(np.ones(slots), 3), np.zeros((3, 2))], 1)
+  mask = np.arange(slots + 2)[None].repeat(3, 0) < slots
+  for tenths in range(11):
+    left = dropped(tenths / 10, jnp.asarray(weights, jnp.float32), jnp.asarray(mask))
+    count = slots * tenths // 10
+    assert ((left > 0).sum(-1) == slots - count).all()
+    assert (left[~mask] == 0).all()
+    np.testing.assert_allclose(left.sum(-1), 0 if count == slots else 1, rtol=1e-5)
+
+
+@pytest.fixture(scope='module')
+def restored(tiny_run):
+  return restore.restore(restore.find_checkpoint(str(tiny_run)), distributed.make_mesh())
+
+
+@pytest.fixture(autouse=True, scope='module')
+def no_java():
+  with tiny.without_java(), pytest.MonkeyPatch.context() as patch:
+    patch.setattr(mask_ratio, 'require_java', lambda: '')
+    yield
+
+
+@pytest.fixture(scope='module')
+def result(restored, tiny_data):
+  ratios = (0.0, 0.5, 1.0)
+  return mask_ratio.measure(restored, tiny_data, 'val', ['temporal'], ratios, ('BLEU', 'CIDEr'))
+
+
+def test_ratio_0_is_ordinary_evaluation(restored, tiny_data, result):
+  source = open_split(tiny_data, 'val')
+  ids = [source[i].video_id for i in range(len(source))]
+  plain = {c['video_id']: c['caption'] for c in evaluate.captioner_of(restored)(source, ids)}
+  assert mask_ratio.captioner_of(restored, source, ids)({'temporal': 0.0}) == plain
+  assert result['curves'][0]['scores'] == result['original']
+  assert set(result['original']) == {'BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'CIDEr'}
+  assert result['videos'] == 3
+
+
+def test_without_any_weight_the_context_is_zero(restored, tiny_data):
+  """Dropping all is the same as an attention that gives zeros."""
+
+  def nothing(name, weights, mask):
+    return jnp.zeros_like(weights)
+
+  source = open_split(tiny_data, 'val')
+  ids = [source[i].video_id for i in range(len(source))]
+  dropped = mask_ratio.captioner_of(restored, source, ids)({'temporal': 1.0})
+  edited = mask_ratio.with_edit(restored.module, nothing)
+  decode = evaluate.make_decoder(edited, restored.streams, restored.config, restored.length)
+  batches = evaluate.eval_batches(
+    source, restored.vocabulary, restored.streams, edited.config.needs, restored.config,
+    restored.mesh,
+  )  # fmt: skip
+  made = evaluate.caption_videos(
+    decode, restored.params, batches, ids, restored.vocabulary, restored.mesh
+  )
+  assert dropped == {c['video_id']: c['caption'] for c in made}
+
+
+def test_results_are_shares_of_the_original(result):
+  assert [(row['attention'], row['ratio']) for row in result['curves']] == [
+    ('temporal', 0.0),
+    ('temporal', 0.5),
+    ('temporal', 1.0),
+  ]
+  for row in result['curves']:
+    for name, score in row['scores'].items():
+      original = result['original'][name]
+      expected = score / original if original else None
+      assert row['relative'][name] == expected
+  lines = mask_ratio.table(result).splitlines()
+  assert lines[0] == 'temporal'
+  assert lines[1].split() == ['ratio', 'BLEU_4', 'CIDEr']
+  assert [line.split()[0] for line in lines[2:]] == ['0.00', '0.50', '1.00']
+  assert lines[2].split()[2] == f'{result["original"]["CIDEr"]:.4f}'
+
+
+@pytest.mark.parametrize(
+  ('changes', 'error', 'message'),
+  [
+    ({'attentions': ['spatial']}, ConfigError, "has no attention 'spatial'; it has: temporal"),
+    ({'attentions': ['temporal+x']}, ConfigError, "has no attention 'x'; it has: temporal"),
+    ({'ratios': [0.5, 1.5]}, ConfigError, r'--ratios: shares from 0 to 1 expected'),
+    ({'wanted': ['SPICE']}, ConfigError, r"--metrics: unknown \['SPICE'\]; known: BLEU"),
+    ({'split': 'valid'}, DataError, "no split 'valid'; it has: train, val, test"),
+    ({'split': 'test'}, MetricError, "split 'test' of .* has no references"),
+  ],
+)
+def test_wrong_arguments(changes, error, message, restored, tiny_data):
+  arguments = {'split': 'val', 'attentions': ['temporal'], 'ratios': [0.0], **changes}
+  with pytest.raises(error, match=message):
+    mask_ratio.measure(restored, tiny_data, **arguments)
+
+
+def test_the_names_are_those_that_a_model_asks_for(restored):
+  module = models.build({**restored.config.model, 'variant': 'vanilla'}, len(restored.vocabulary))
+  assert mask_ratio.attention_names(restored) == ['temporal']
+  vanilla = dataclasses.replace(restored, module=module)
+  assert mask_ratio.attention_names(vanilla) == []
+
+
+def test_the_command(tiny_run, tiny_data, tmp_path, capsys):
+  pytest.importorskip('matplotlib')
+  arguments = [f'--checkpoint={tiny_run}', f'--data={tiny_data}', '--metrics=CIDEr']
+  arguments += [f'--json={tmp_path}/x.json', f'--plot={tmp_path}/x.png', '--ratios=0,1']
+  mask_ratio.main([*arguments, '--attention=temporal'])
+  result = json.loads((tmp_path / 'x.json').read_text())
+  assert [row['ratio'] for row in result['curves']] == [0, 1]
+  assert mask_ratio.table(result) in capsys.readouterr().out
+  assert (tmp_path / 'x.png').read_bytes().startswith(b'\x89PNG')
+  with pytest.raises(SystemExit, match='error: --attention: .* it has: temporal'):
+    mask_ratio.main([*arguments, '--attention=spatial'])
+
+
+def test_drawing_without_matplotlib_says_what_to_install(monkeypatch, tiny_run):
+  monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
+  arguments = [f'--checkpoint={tiny_run}', '--attention=temporal', '--plot=x.png']
+  with pytest.raises(SystemExit, match=r'error: matplotlib is needed.*vidcap_jax\[report\]'):
+    mask_ratio.main(arguments)
