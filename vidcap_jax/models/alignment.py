@@ -137,15 +137,19 @@ class Align(nn.Module):
     F, R = maps[-1].shape[-1], maps[-1].shape[2]
     units = max(-(-x.shape[1] // ratio) for x, ratio in zip(maps, self.ratios))
     aligned = []
-    for l, (name, ratio, x, mask) in enumerate(zip(self.names, self.ratios, maps, masks)):
+    for layer, (name, ratio, x, mask) in enumerate(zip(self.names, self.ratios, maps, masks)):
       if -(-x.shape[2] // ratio) != R:
         raise ConfigError(
-          f'stream {name!r} has {x.shape[2]} x {x.shape[2]} cells a frame: at ratio {ratio} they do '
-          f'not come to the {R} x {R} of {self.names[-1]!r}; see model.layers and model.ratios'
+          f'stream {name!r} has {x.shape[2]} rows and columns: at ratio {ratio} they do not come '
+          f'to the {R} of {self.names[-1]!r}; see model.layers and model.ratios'
         )
       x = x.astype(self.dtype)
-      if l < len(maps) - 1:
-        x = self._convolve(l, x, mask, F) if self.how == 'convolution' else self._mlp(l, x, mask, F)
+      if layer < len(maps) - 1:
+        x = (
+          self._convolve(layer, x, mask, F)
+          if self.how == 'convolution'
+          else self._mlp(layer, x, mask, F)
+        )
       present = count(mask, ratio, cells(ratio)) > 0  # (B, U, R, R, 1)
       x = jnp.where(present, x, jnp.zeros_like(x))
       more = [(0, 0), (0, units - x.shape[1]), (0, 0), (0, 0), (0, 0)]
@@ -154,15 +158,15 @@ class Align(nn.Module):
     values, present = (jnp.stack(parts, -2) for parts in zip(*aligned))  # (B, U, R, R, layers, …)
     return values.reshape(B, -1, len(maps), F), present.reshape(B, -1, len(maps))
 
-  def _convolve(self, l: int, x: Array, mask: Array, F: int) -> Array:
+  def _convolve(self, layer: int, x: Array, mask: Array, F: int) -> Array:
     """Equation 3: (B, U, R, R, F)."""
-    size = (self.kernels[l],) * 3
-    x = nn.relu(nn.Conv(F, size, name=f'convolve_{self.names[l]}', **self._weights())(x))
-    return pool_max(x, mask, self.ratios[l], cells(self.ratios[l]))
+    size = (self.kernels[layer],) * 3
+    x = nn.relu(nn.Conv(F, size, name=f'convolve_{self.names[layer]}', **self._weights())(x))
+    return pool_max(x, mask, self.ratios[layer], cells(self.ratios[layer]))
 
-  def _mlp(self, l: int, x: Array, mask: Array, F: int) -> Array:
+  def _mlp(self, layer: int, x: Array, mask: Array, F: int) -> Array:
     """Equations 17 and 18 and their likes: (B, U, R, R, F)."""
-    ratio = self.ratios[l]
+    ratio = self.ratios[layer]
     if self.how == 'mlp':
       x = unfold(x, ratio)
     elif self.how == 'max':
@@ -171,7 +175,7 @@ class Align(nn.Module):
       x = pool_mean(x, mask, ratio, receptive_field(ratio))
     else:
       x = pool_mean(x, mask, ratio, centre(ratio))
-    dense = lambda part: nn.Dense(F, name=f'{part}_{self.names[l]}', **self._weights())  # noqa: E731
+    dense = lambda part: nn.Dense(F, name=f'{part}_{self.names[layer]}', **self._weights())  # noqa: E731
     return dense('embed')(nn.relu(dense('hidden')(x)))
 
   def _weights(self) -> dict:
