@@ -5,6 +5,7 @@ SIZE numbers. A binary file has for each word its UTF-8 bytes, a space and SIZE 
 float32s, perhaps with line breaks between words.
 """
 
+import functools
 import gzip
 import pathlib
 from collections.abc import Callable, Collection, Iterator
@@ -77,7 +78,7 @@ def _text(path: pathlib.Path, file: BinaryIO, count: int, size: int) -> Records:
     line = file.readline().split()
     if len(line) != size + 1:
       raise _broken(path, n, count, f'{len(line) - 1} numbers, not {size}')
-    yield line[0].decode('utf-8', 'replace'), lambda line=line: np.array(line[1:], np.float32)
+    yield line[0].decode('utf-8', 'replace'), functools.partial(np.array, line[1:], np.float32)
 
 
 def _binary(path: pathlib.Path, file: BinaryIO, count: int, size: int) -> Records:
@@ -92,8 +93,7 @@ def _binary(path: pathlib.Path, file: BinaryIO, count: int, size: int) -> Record
     if end < 0 or len(buffer) < stop:
       raise _broken(path, n, count, 'no word and vector')
     word = buffer[at:end].lstrip(b'\n').decode('utf-8', 'replace')
-    vector = buffer[start:stop]
-    yield word, lambda vector=vector: np.frombuffer(vector, '<f4').astype(np.float32)
+    yield word, functools.partial(np.frombuffer, buffer[start:stop], '<f4')
     at = stop
 
 

@@ -112,14 +112,14 @@ class Align(nn.Module):
     names: of the layers, for messages.
     ratios: of the layers; the last is 1.
     kernels: convolution size of all layers but the last.
-    init: of weights.
+    kernel_init: of weights.
   """
 
   how: str
   names: tuple[str, ...]
   ratios: tuple[int, ...]
   kernels: tuple[int, ...]
-  init: nn.initializers.Initializer
+  kernel_init: nn.initializers.Initializer
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
 
@@ -179,4 +179,4 @@ class Align(nn.Module):
     return dense('embed')(nn.relu(dense('hidden')(x)))
 
   def _weights(self) -> dict:
-    return {'kernel_init': self.init, 'dtype': self.dtype, 'param_dtype': self.param_dtype}
+    return {'kernel_init': self.kernel_init, 'dtype': self.dtype, 'param_dtype': self.param_dtype}

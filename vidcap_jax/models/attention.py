@@ -59,7 +59,7 @@ class AdditiveAttention(nn.Module):
     features: size A of the attention space.
     use_bias: whether there is a b (A,).
     edit: see ``weigh``.
-    init: of all weights; None for the usual ones.
+    kernel_init: of all weights; None for the usual ones.
   """
 
   name_of: str
@@ -68,19 +68,19 @@ class AdditiveAttention(nn.Module):
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
   edit: Edit | None = None
-  init: nn.initializers.Initializer | None = None
+  kernel_init: nn.initializers.Initializer | None = None
 
   def setup(self):
     dense = lambda bias: nn.Dense(  # noqa: E731
       self.features,
       use_bias=bias,
-      kernel_init=self.init or nn.linear.default_kernel_init,
+      kernel_init=self.kernel_init or nn.linear.default_kernel_init,
       dtype=self.dtype,
       param_dtype=self.param_dtype,
     )
     self.key = dense(self.use_bias)
     self.query = dense(False)
-    score_init = self.init or nn.initializers.normal(self.features**-0.5)
+    score_init = self.kernel_init or nn.initializers.normal(self.features**-0.5)
     self.score = self.param('score', score_init, (self.features,), self.param_dtype)
 
   def keys(self, values: Array) -> Array:

@@ -131,7 +131,7 @@ class DualAFR(nn.Module):
     orthogonal = recurrent.orthogonal_gates
     dense = lambda size, **more: nn.Dense(size, kernel_init=init, **more, **dtypes)  # noqa: E731
     attention = lambda name: AdditiveAttention(  # noqa: E731
-      name, c.attention, use_bias=True, edit=c.edit, init=init, **dtypes
+      name, c.attention, use_bias=True, edit=c.edit, kernel_init=init, **dtypes
     )
     if c.top == 'lstm':
       self.read_top = recurrent.LSTMEncoder(c.hidden, init, orthogonal, **dtypes)
@@ -180,7 +180,9 @@ class DualAFR(nn.Module):
     """h_t = LSTM(w_{t-1}, h_{t-1}, z_t); the hidden state is h_t (B, S, H), at first h_1."""
     c, noise = self.config, noise or {}
     first = carry.position == 0  # (B, S): it looks at nothing and reads no word
-    gates, attention, log_prob = x + self.lstm_state(carry.h), {}, None
+    gates = x + self.lstm_state(carry.h)
+    attention: dict[str, Array] = {}
+    log_prob = None
     if c.layers:
       context, attention, log_prob = self.look(carry.h, memory, noise)
       gates = gates + self.lstm_context(drop(context, noise.get('context'), c.dropout))
