@@ -42,6 +42,8 @@ def base() -> ConfigDict:
   c.train.init_from = (
     ''  # 'stage:NAME', or a workdir or checkpoint folder: start from its parameters
   )
+  # A word2vec file (text or binary, .gz too) of initial word embeddings; '': random ones.
+  c.train.word_vectors = ''
   c.train.dtype = 'float32'  # of the computation: float32 | bfloat16
   c.train.label_smoothing = 0.0
   c.train.scheduled_sampling = ConfigDict(
@@ -166,6 +168,67 @@ def global2local(c: ConfigDict) -> ConfigDict:
   c.optimizer.schedule.every_epochs = 7.0
   c.optimizer.schedule.factor = 0.01
   c.decode.beam = 5
+  return c
+
+
+# The rows of dualAFR's Table 1; Table 2 has those without another alignment.
+DUAL_AFR_LAYERS = {'pool2': 8, 'pool3': 4, 'pool4': 2, 'pool5': 1}  # and their model.ratios
+DUAL_AFR_ALIGNED = {
+  'mlp': 'mlp',
+  'maxpool': 'max',
+  'avgpool': 'average',
+  'hypercolumn': 'hypercolumn',
+}
+DUAL_AFR_ROWS = (
+  ('soft', 'hard', 'resnet+lstm', 'fc7')
+  + tuple(f'fc7+{layer}' for layer in DUAL_AFR_LAYERS)
+  + tuple(DUAL_AFR_ALIGNED)
+)
+
+
+def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> ConfigDict:
+  """Adds dualAFR's settings (see vidcap_jax/models/dual_afr.py) and how the paper trains it.
+
+  Not published: dropout, attention space, beam and how long early stopping waits; those are ours.
+
+  Args:
+    row: one of ``DUAL_AFR_ROWS``.
+    runlocal: rendered clips and random-weight layers on one clock, of the same ratios.
+  """
+  alone = row.removeprefix('fc7+') if row.startswith('fc7+') else None
+  layers = dict(DUAL_AFR_LAYERS)
+  if row in ('fc7', 'resnet+lstm') or alone:
+    layers = {alone: 1} if alone else {}
+  c.model = ConfigDict(
+    {
+      'name': 'dual_afr',
+      'choice': 'hard' if row == 'hard' else 'soft',
+      'layers': tuple(layers),
+      'ratios': tuple(layers.values()),
+      'kernels': (7, 5, 3) if len(layers) > 1 else (),
+      'alignment': DUAL_AFR_ALIGNED.get(row, 'convolution'),
+      'top_stream': 'resnet' if row == 'resnet+lstm' else 'fc7',
+      'top': 'lstm' if row == 'resnet+lstm' else 'mean',  # over the stream's vectors
+      'hidden': 512,
+      'embed': 300,
+      'attention': 512,
+      'dropout': 0.5,
+      'init_scale': 0.01,
+    }
+  )
+  if row == 'hard':
+    c.objective = ConfigDict({'name': 'multi_sample', 'draws': 10})
+  c.data.captions_per_video = 1  # a batch is 32 pairs of video and caption
+  c.train.batch_size = 32
+  c.train.epochs = 30.0
+  c.eval.patience = 5
+  c.optimizer.learning_rate = 2e-4
+  c.optimizer.clip_norm = 5.0
+  if runlocal:
+    extractors = {layer: f'random_{layer}' for layer in layers}
+    run_local(c, {**extractors, c.model.top_stream: 'random_sequence'})
+    c.data.captions_per_video = 5
+    c.model.init_scale = 0.08
   return c
 
 

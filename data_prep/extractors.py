@@ -132,9 +132,30 @@ def _middles(array: np.ndarray) -> np.ndarray:
   return array[np.minimum(starts + 1, len(array) - 1)]
 
 
-def _random(kind: str, shape: tuple[int | None, ...], output: str, finish=_same) -> Extractor:
-  version, sampling = random_features.VERSION, {'uniform': 8}
+def _mean_of_each(frames: int, array: np.ndarray) -> np.ndarray:
+  """Means of so many frames (T, …) at a time, the last perhaps of fewer."""
+  return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
+
+
+def _random(
+  kind: str, shape: tuple[int | None, ...], output: str, finish=_same, frames: int = 8
+) -> Extractor:
+  version, sampling = random_features.VERSION, {'uniform': frames}
   return Extractor(kind, shape, version, 'random', (output,), finish, sampling)
+
+
+def _random_pyramid() -> dict[str, Extractor]:
+  """A grid for each layer, all on one clock: random_pool2, …, random_pool5."""
+  return {
+    f'random_{layer}': _random(
+      'grid',
+      (None, rows, rows, channels),
+      layer,
+      functools.partial(_mean_of_each, frames),
+      frames=16,
+    )
+    for layer, (rows, channels, frames) in random_features.PYRAMID.items()
+  }
 
 
 _LITE0 = 'efficientnet-lite0-57934424'
@@ -163,6 +184,7 @@ REGISTRY: dict[str, Extractor] = {
   'random_regions_of_third': _random(
     'regions', (None, None, random_features.CELL_CHANNELS), 'regions', _middles
   ),
+  **_random_pyramid(),
 }
 
 

@@ -4,6 +4,8 @@ They show colours and places coarsely, enough to try a model that needs a kind o
 clips. Weights come from a fixed seed, so the numbers are the same everywhere.
 """
 
+import functools
+
 import numpy as np
 
 VERSION = '1'
@@ -12,14 +14,21 @@ CHANNELS = 128  # of a whole frame
 CELL_CHANNELS = 64  # of a cell or region
 CELLS = 7  # rows and columns of the grid
 MOST_REGIONS = 10
-
-_PIXELS = SIZE // CELLS  # rows and columns of a cell
+# Layers like those of a 3D CNN: rows and columns, channels, frames that one of theirs stands for.
+PYRAMID = {'pool2': (14, 8, 1), 'pool3': (7, 16, 2), 'pool4': (4, 24, 4), 'pool5': (2, 32, 8)}
 
 
 def _weights(seed: int, inputs: int, outputs: int) -> np.ndarray:
   generator = np.random.Generator(np.random.PCG64(seed))
   weights = generator.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)
   return weights.astype(np.float32)
+
+
+def _patches(frames: np.ndarray, rows: int) -> np.ndarray:
+  """Frames (B, SIZE, SIZE, 3) cut into rows x rows cells: (B, rows^2, numbers of a cell)."""
+  batch, pixels = len(frames), SIZE // rows
+  patches = frames.reshape(batch, rows, pixels, rows, pixels, 3).transpose(0, 1, 3, 2, 4, 5)
+  return patches.reshape(batch, rows * rows, -1)
 
 
 def _regions(cells: np.ndarray, features: np.ndarray) -> np.ndarray:
@@ -42,22 +51,31 @@ def load():
   """The function (frames uint8 (B, 28, 28, 3), wanted outputs) -> {output: float32 (B, …)}.
 
   Outputs: ``frame`` (B, 128), ``cells`` (B, 7, 7, 64), ``regions`` (B, 10, 64) with rows of zeros
-  for absent regions.
+  for absent regions, and the layers of ``PYRAMID`` (B, rows, rows, D).
   """
-  whole = _weights(1, SIZE * SIZE * 3, CHANNELS)
-  cell = _weights(2, _PIXELS * _PIXELS * 3, CELL_CHANNELS)
+  pixels = lambda rows: (SIZE // rows) ** 2 * 3  # noqa: E731
+  whole = _weights(1, pixels(1), CHANNELS)
+  cell = _weights(2, pixels(CELLS), CELL_CHANNELS)
+  layers = {
+    name: _weights(3 + n, pixels(rows), channels)
+    for n, (name, (rows, channels, _)) in enumerate(PYRAMID.items())
+  }
+
+  def layer(x, name):
+    rows = PYRAMID[name][0]
+    return np.maximum(_patches(x, rows) @ layers[name], 0).reshape(len(x), rows, rows, -1)
 
   def forward(frames: np.ndarray, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     x = frames.astype(np.float32) / 127.5 - 1
     batch = len(x)
-    patches = x.reshape(batch, CELLS, _PIXELS, CELLS, _PIXELS, 3).transpose(0, 1, 3, 2, 4, 5)
-    patches = patches.reshape(batch, CELLS * CELLS, -1)  # (B, 49, 48)
+    patches = _patches(x, CELLS)  # (B, 49, 48)
     features = np.maximum(patches @ cell, 0)  # (B, 49, 64)
     outputs = {
       'frame': lambda: np.maximum(x.reshape(batch, -1) @ whole, 0),
       'cells': lambda: features.reshape(batch, CELLS, CELLS, -1),
       'regions': lambda: _regions(patches, features),
     }
+    outputs |= {name: functools.partial(layer, x, name) for name in PYRAMID}
     return {name: outputs[name]() for name in wanted}
 
   return forward

@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, distributed, evaluate, models, restore, start
+from vidcap_jax import checkpoint, distributed, evaluate, models, restore, start, word_vectors
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
@@ -131,6 +131,9 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     initialise = jax.jit(initialise, out_shardings=distributed.replicated(mesh))
     state = initialise(jax.random.key(config.seed))
     progress = {'best_score': None, 'best_step': None, 'since_best': 0, 'stopped': False}
+    if config.train.word_vectors:
+      params = word_vectors.put_in(state.params, config.train.word_vectors, vocabulary, say)
+      state = state.replace(params=params)
     if theirs:
       params = start.start_from(theirs, state.params, config, vocabulary, streams, say)
       state = state.replace(params=params)

@@ -79,6 +79,20 @@ def test_random_regions_may_be_absent():
   assert np.any(regions != 0, -1).sum(1).tolist() == [1, 2]
 
 
+def test_random_layers_are_on_one_clock(paths):
+  """Each layer has half as many frames as the one before, rounded up."""
+  names = [f'random_{layer}' for layer in random_features.PYRAMID]
+  path = next(iter(paths.values()))
+  arrays = extractors.extract_video(path, described(*names, sampling={'uniform': 11}))
+  assert [len(arrays[name]) for name in names] == [11, 6, 3, 2]
+  for name, (rows, channels, _) in zip(names, random_features.PYRAMID.values()):
+    assert arrays[name].shape[1:] == (rows, rows, channels)
+    assert arrays[name].std() > 0
+  frames = random_features.load()(np.zeros((4, 28, 28, 3), np.uint8), ('pool2', 'pool5'))
+  assert frames['pool2'].shape == (4, 14, 14, 8)
+  assert frames['pool5'].shape == (4, 2, 2, 32)
+
+
 def test_a_video_alone_and_in_a_folder_give_the_same(paths, tmp_path):
   streams = described('random_sequence', 'random_grid')
   extract.extract(paths, streams, tmp_path)

@@ -85,3 +85,21 @@ def test_gru_is_flax_gru_with_the_same_weights(dtype):
     made = ours(h)
   assert made.dtype == jnp.float32
   np.testing.assert_allclose(made, expected, atol=1e-5 if dtype == jnp.float32 else 0.1)
+
+
+def test_an_encoder_says_what_the_lstm_holds_after_the_last_valid_frame():
+  H, D = 5, 3
+  x = np.random.default_rng(2).normal(size=(3, 6, D)).astype(np.float32)
+  mask = np.arange(6)[None] < np.array([[6], [2], [0]])
+  module = recurrent.LSTMEncoder(H, state_init=recurrent.orthogonal_gates)
+  params = module.init(jax.random.key(0), x, mask)['params']
+  out = module.apply({'params': params}, np.where(mask[..., None], x, np.nan), mask)
+  h, cell = np.zeros((2, H), np.float32), np.zeros((2, H), np.float32)
+  for t in range(6):
+    gates = x[:2, t] @ params['input']['kernel'] + params['input']['bias'][None]
+    new = recurrent.lstm(gates + h @ params['state'], jnp.asarray(cell))
+    h, cell = (np.where(mask[:2, t, None], a, b) for a, b in zip(new, (h, cell)))
+  np.testing.assert_allclose(out[:2], h, atol=1e-6)
+  np.testing.assert_array_equal(out[2], 0)
+  for gate in np.split(np.asarray(params['state']), 4, axis=1):
+    np.testing.assert_allclose(gate.T @ gate, np.eye(H), atol=1e-5)

@@ -11,6 +11,7 @@ from flax import struct
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models import draws as choices
 from vidcap_jax.models.attention import at_least_float32
 from vidcap_jax.models.captioner import Captioner
 
@@ -19,11 +20,13 @@ Array = jax.Array
 
 @struct.dataclass
 class Unrolled:
-  """A caption's states, one a word: hidden (L, B, S, H), aux (L, B, S), attention (L, B, S, N)."""
+  """A caption's states, one a word: hidden (L, B, S, H), aux (L, B, S), attention (L, B, S, N),
+  draw_log_prob (L, B, S) or None; see ``Extras``."""
 
   hidden: Array
   aux: Array
   attention: Mapping[str, Array]
+  draw_log_prob: Array | None = None
 
 
 @struct.dataclass
@@ -72,7 +75,8 @@ def teacher_forcing(
   def body(carry, step):
     x, noise_t = step
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
-    return carry, Unrolled(hidden, extras.aux, extras.attention if attention else {})
+    kept = extras.attention if attention else {}
+    return carry, Unrolled(hidden, extras.aux, kept, extras.draw_log_prob)
 
   _, S, L = targets.shape
   return jax.lax.scan(body, captioner.start(memory, S, L), (x, noise))[1]
@@ -113,13 +117,7 @@ def scheduled_sampling(
 
 def inverse_cdf(logits: Array, draw: Array) -> Array:
   """One word a row (…,) from logits (…, V), by one uniform number a row."""
-  prob = jax.nn.softmax(at_least_float32(logits), axis=-1)
-  cdf = jnp.cumsum(prob, axis=-1)
-  at = draw.astype(cdf.dtype)[..., None] * cdf[..., -1:]
-  # Sums are taken in parallel and may rise by a rounding error where the probability is 0.
-  hit = (cdf > at) & (prob > 0)
-  word = jnp.where(hit.any(axis=-1), hit.argmax(axis=-1), prob.argmax(axis=-1))
-  return word.astype(jnp.int32)
+  return choices.inverse_cdf(jax.nn.softmax(at_least_float32(logits), axis=-1), draw)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.dual_afr import DualAFR, DualAFRConfig
 from vidcap_jax.models.global2local import Global2Local, Global2LocalConfig
 from vidcap_jax.models.stats import Stats, StatsConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
+  'dual_afr': (DualAFRConfig, DualAFR),
   'global2local': (Global2LocalConfig, Global2Local),
   'stats': (StatsConfig, Stats),
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),

@@ -59,6 +59,7 @@ class AdditiveAttention(nn.Module):
     features: size A of the attention space.
     use_bias: whether there is a b (A,).
     edit: see ``weigh``.
+    kernel_init: of all weights; None for the usual ones.
   """
 
   name_of: str
@@ -67,29 +68,33 @@ class AdditiveAttention(nn.Module):
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
   edit: Edit | None = None
+  kernel_init: nn.initializers.Initializer | None = None
 
   def setup(self):
     dense = lambda bias: nn.Dense(  # noqa: E731
-      self.features, use_bias=bias, dtype=self.dtype, param_dtype=self.param_dtype
+      self.features,
+      use_bias=bias,
+      kernel_init=self.kernel_init or nn.linear.default_kernel_init,
+      dtype=self.dtype,
+      param_dtype=self.param_dtype,
     )
     self.key = dense(self.use_bias)
     self.query = dense(False)
-    self.score = self.param(
-      'score', nn.initializers.normal(self.features**-0.5), (self.features,), self.param_dtype
-    )
+    score_init = self.kernel_init or nn.initializers.normal(self.features**-0.5)
+    self.score = self.param('score', score_init, (self.features,), self.param_dtype)
 
   def keys(self, values: Array) -> Array:
-    """(B, N, D) -> (B, N, A); independent of the query, so taken once per video."""
+    """(…, D) -> (…, A); independent of the query, so taken once per video where values are."""
     return self.key(values)
 
   def __call__(self, query: Array, keys: Array, values: Array, mask: Array) -> tuple[Array, Array]:
-    """Attends from each row to its video's memory.
+    """Attends from each row to its video's memory, or to one of its own.
 
     Args:
       query: (B, S, H).
-      keys: (B, N, A) from ``keys``.
-      values: (B, N, D).
-      mask: (B, N).
+      keys: (B, N, A) from ``keys``; (B, S, N, A) where each row has its own.
+      values: (B, N, D), or (B, S, N, D) likewise.
+      mask: (B, N), or (B, S, N) likewise.
 
     Returns:
       context (B, S, D) and weights (B, S, N).
@@ -128,12 +133,21 @@ def _scores(query: Array, keys: Array, score: Array) -> Array:
 
 
 def _attend(name: str, edit: Edit | None, query: Array, keys: Array, values: Array, mask, score):
-  """Projected query (B, S, A), keys (B, N, A), values (B, N, D) to context and weights."""
-  scores = _scores(query[:, :, None], keys[:, None], score)  # (B, S, N)
-  weights = weigh(name, scores, mask[:, None], edit)  # (B, S, N)
+  """Projected query (B, S, A), keys (B, [S,] N, A), values (B, [S,] N, D) to context, weights."""
+  if keys.ndim == 3:  # the video's memory, shared by its rows
+    keys, mask = keys[:, None], mask[:, None]
+  scores = _scores(query[:, :, None], keys, score)  # (B, S, N)
+  weights = weigh(name, scores, mask, edit)  # (B, S, N)
   # Padding may hold anything, NaN included, and 0 * NaN is NaN: mask the values too.
+  mask = mask[:, 0] if values.ndim == 3 else mask
   kept = jnp.where(mask[..., None], values, jnp.zeros_like(values))
-  return jnp.einsum('bsn,bnd->bsd', weights.astype(kept.dtype), kept), weights
+  return mix(weights, kept), weights
+
+
+def mix(weights: Array, values: Array) -> Array:
+  """Sums values (B, N, D), or (B, S, N, D) of each row, by weights (B, S, N): (B, S, D)."""
+  memory = 'bnd' if values.ndim == 3 else 'bsnd'
+  return jnp.einsum(f'bsn,{memory}->bsd', weights.astype(values.dtype), values)
 
 
 class BilinearAttention(nn.Module):

@@ -68,10 +68,13 @@ class Extras:
     attention: name -> weights (B, S, N), or (B, S, K, N) of K picks, for pictures, tests and
       evaluators.
     aux: (B, S), the step's own loss terms, summed under the word mask by the objective.
+    draw_log_prob: (B, S), the log-probability of what the step drew at random by its noise (hard
+      attention), for objectives that differentiate it; None if it drew nothing.
   """
 
   attention: Mapping[str, Array]
   aux: Array
+  draw_log_prob: Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)

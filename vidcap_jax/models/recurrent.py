@@ -8,9 +8,18 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from vidcap_jax.models.attention import wide
+
 Array = jax.Array
 
 GATES_INIT = nn.initializers.variance_scaling(1 / 3, 'fan_in', 'uniform')
+
+
+def orthogonal_gates(key: Array, shape: tuple[int, int], dtype: jnp.dtype) -> Array:
+  """Initial recurrent weights (H, n H) of n gates: an orthogonal matrix for each."""
+  H, width = shape
+  init = nn.initializers.orthogonal()
+  return jnp.concatenate([init(k, (H, H), dtype) for k in jax.random.split(key, width // H)], -1)
 
 
 def lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
@@ -71,3 +80,38 @@ class GRU(nn.Module):
   def __call__(self, inputs: Array, h: Array) -> Array:
     """One update of h (…, H) by the gates' parts from ``inputs`` (…, 3H)."""
     return gru(inputs, self.state(h.astype(self.dtype)), self.bias, h)
+
+
+class LSTMEncoder(nn.Module):
+  """Reads a sequence with an LSTM; what it says after the last valid frame.
+
+  Attributes:
+    features: H.
+    input_init, state_init: of the two weight matrices.
+  """
+
+  features: int
+  input_init: nn.initializers.Initializer = GATES_INIT
+  state_init: nn.initializers.Initializer = GATES_INIT
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+
+  @nn.compact
+  def __call__(self, x: Array, mask: Array) -> Array:
+    """x (B, T, D), mask (B, T) to (B, H); frames that are masked are passed over."""
+    H = self.features
+    dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
+    x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
+    gates = nn.Dense(4 * H, kernel_init=self.input_init, name='input', **dtypes)(x)
+    kernel = self.param('state', self.state_init, (H, 4 * H), self.param_dtype).astype(self.dtype)
+
+    def read(carry, frame):
+      gates, valid = frame
+      h, cell = carry
+      new = lstm(gates + h.astype(self.dtype) @ kernel, cell)
+      return tuple(jnp.where(valid[:, None], a, b) for a, b in zip(new, carry)), None
+
+    zeros = jnp.zeros((x.shape[0], H), wide(self.dtype))
+    frames = (jnp.moveaxis(gates, 1, 0), mask.T)
+    (h, _), _ = jax.lax.scan(read, (zeros, zeros), frames)
+    return h.astype(self.dtype)

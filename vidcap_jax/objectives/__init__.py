@@ -6,12 +6,13 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.objectives import cross_entropy
+from vidcap_jax.objectives import cross_entropy, multi_sample
 from vidcap_jax.objectives.objective import Objective
 
 # make(config, module, tokens_per_step), see ``make_objective``.
 OBJECTIVES: Mapping[str, Callable[..., Objective]] = {
   'cross_entropy': cross_entropy.make,
+  'multi_sample': multi_sample.make,
 }
 
 

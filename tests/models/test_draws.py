@@ -1,0 +1,27 @@
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vidcap_jax.models.draws import choose, inverse_cdf
+
+pytestmark = pytest.mark.usefixtures('strict_dtypes')
+
+
+def test_shares_of_the_unit_interval():
+  prob = jnp.broadcast_to(jnp.array([0.0, 0.5, 0.0, 0.3, 0.2]), (1000, 5))
+  chosen = np.asarray(inverse_cdf(prob, (jnp.arange(1000.0) + 0.5) / 1000))
+  assert np.bincount(chosen).tolist() == [0, 500, 0, 300, 200]
+  ends = inverse_cdf(prob[:2], jnp.array([0.0, 1.0]))  # 1 never comes of a uniform number
+  assert all(prob[0, i] > 0 for i in np.asarray(ends))
+
+
+def test_choice_and_its_probability():
+  weights = jnp.array([[0.25, 0.75, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 0.0]])
+  chosen, log_prob = choose(weights, jnp.array([0.1, 0.9, 0.5]))
+  np.testing.assert_array_equal(chosen, [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
+  np.testing.assert_allclose(log_prob, [np.log(0.25), np.log(0.75), 0], rtol=1e-6)
+
+
+def test_without_a_number_the_likeliest_and_of_ties_the_first():
+  weights = jnp.array([[0.2, 0.4, 0.4], [0.0, 0.0, 0.0]])
+  np.testing.assert_array_equal(choose(weights, None)[0], [[0, 1, 0], [0, 0, 0]])

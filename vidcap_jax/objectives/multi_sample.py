@@ -1,0 +1,125 @@
+"""The multi-sample bound for captioners that draw at random (dualAFR, equations 12-16).
+
+Of K independent runs over a caption Y, each with draws m_k of its own, the bound is log of the mean
+of p(Y | m_k). Its gradient has a part through the words and one through the draws, where each
+run's signal is measured against what the others say of it (leave-one-out baselines). Everything
+stays in logarithms: p itself is near e^-900 for a caption of twenty words early in training.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from ml_collections import ConfigDict
+
+from vidcap_jax.data.vocabulary import PAD
+from vidcap_jax.decoding.unroll import teacher_forcing
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.captioner import Captioner, Inputs, bind
+from vidcap_jax.objectives.cross_entropy import token_log_probs
+from vidcap_jax.objectives.objective import Objective
+
+Array = jax.Array
+
+
+def bound(log_p: Array) -> Array:
+  """Equation 12's L: log 1/K sum_k p_k of log p (…, K): (…,). Its gradient is omega_k."""
+  return jax.nn.logsumexp(log_p, axis=-1) - _log_count(log_p)
+
+
+def log_geometric_means(log_p: Array) -> Array:
+  """Equation 16: log f, for each k the mean of the others' log p: (…, K)."""
+  K = log_p.shape[-1]
+  others = ~jnp.eye(K, dtype=bool).reshape((1,) * (log_p.ndim - 1) + (K, K))
+  kept = jnp.where(others, log_p[..., None, :], jnp.zeros_like(log_p[..., None, :]))
+  return kept.sum(axis=-1) / (K - 1)
+
+
+def signals(log_p: Array) -> Array:
+  """Equation 15: L-hat of each k, the bound less the bound with p_k replaced by f: (…, K)."""
+  # Differences from the largest are small numbers, so that float32 keeps them.
+  log_p = log_p - log_p.max(axis=-1, keepdims=True)
+  K = log_p.shape[-1]
+  own = jnp.eye(K, dtype=bool).reshape((1,) * (log_p.ndim - 1) + (K, K))
+  replaced = jnp.where(own, log_geometric_means(log_p)[..., None], log_p[..., None, :])
+  return bound(log_p)[..., None] - bound(replaced)
+
+
+def score_term(log_p: Array, log_p_draws: Array) -> Array:
+  """sum_k L-hat_k log p(m_k): (…,). Its gradient is equation 14's part through the draws.
+
+  Args:
+    log_p: (…, K) log p(Y | m_k); gets no gradient from here.
+    log_p_draws: (…, K) log p(m_k).
+  """
+  return (jax.lax.stop_gradient(signals(log_p)) * log_p_draws).sum(axis=-1)
+
+
+def multi_sample_loss(
+  captioner: Captioner, inputs: Inputs, targets: Array, key: Array, K: int
+) -> tuple[Array, Array]:
+  """Minus the bound of captions (B, S, L), with dropout, summed over captions.
+
+  Rows are captions times K runs, all over the same memory; every run has its own dropout too.
+
+  Args:
+    captioner: the model with the parameters to differentiate; its steps draw by their noise.
+    key: of this step; all randomness comes from it.
+    K: runs of each caption.
+
+  Returns:
+    Minus the bound, and the scalar whose gradient is minus equation 14; the model's own losses
+    (``Extras.aux``), averaged over runs, are added to both.
+
+  Raises:
+    ConfigError: the model draws nothing.
+  """
+  B, S, L = targets.shape
+  rows = jnp.repeat(targets, K, axis=1)  # (B, S K, L), the runs of a caption side by side
+  noise = captioner.noise(key, inputs, S * K, L)
+  memory = captioner.encode(inputs, noise.encoder, train=True)
+  unrolled = teacher_forcing(captioner, memory, rows, noise.steps, train=True)
+  if unrolled.draw_log_prob is None:
+    raise ConfigError(
+      'objective multi_sample is for a model that draws at random in training (dual_afr with '
+      "choice 'hard'); this one does not: use cross_entropy"
+    )
+  words = jnp.moveaxis(rows, -1, 0)  # (L, B, S K)
+  logits = captioner.logits(unrolled.hidden.reshape(-1, unrolled.hidden.shape[-1]))
+  log_prob = token_log_probs(logits, words.reshape(-1)).reshape(words.shape)
+
+  def of_runs(x):  # (L, B, S K) summed over words: (B, S, K)
+    return jnp.where(words != PAD, x, jnp.zeros_like(x)).sum(axis=0).reshape(B, S, K)
+
+  log_p, log_p_draws = of_runs(log_prob), of_runs(unrolled.draw_log_prob)
+  aux = (of_runs(unrolled.aux).sum() / K).astype(log_p.dtype)
+  total = aux - bound(log_p).sum()
+  return total, total - score_term(log_p, log_p_draws).sum()
+
+
+def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+  """The multi-sample bound with ``objective.draws`` runs of each caption, per word.
+
+  Raises:
+    ConfigError: fewer than 2 draws (the baselines need another one), or a setting that this
+      objective has no place for.
+  """
+  K = config.objective.get('draws', 10)
+  if K < 2:
+    raise ConfigError(f'objective.draws is {K}; leave-one-out baselines need at least 2')
+  if config.train.label_smoothing or config.train.scheduled_sampling.name != 'off':
+    raise ConfigError(
+      'objective multi_sample bounds the likelihood of the captions as they are: '
+      "train.label_smoothing must be 0 and train.scheduled_sampling.name 'off'"
+    )
+
+  def loss(params, batch, inputs, key, epoch, per_video):
+    captioner, captions = bind(module, params), batch['captions']
+    total, surrogate = multi_sample_loss(captioner, inputs, captions, key, K)
+    count = jnp.maximum((captions != PAD).sum(dtype=total.dtype), 1)
+    return surrogate / (tokens_per_step or count), ({'loss': total / count}, per_video)
+
+  return Objective(loss)
+
+
+def _log_count(x: Array) -> Array:
+  return jnp.log(jnp.asarray(x.shape[-1], x.dtype))
