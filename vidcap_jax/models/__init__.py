@@ -7,9 +7,11 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.embedding import Embedding, EmbeddingConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
+  'embedding': (EmbeddingConfig, Embedding),  # no captioner
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),
 }
 
