@@ -1,4 +1,4 @@
-"""Captioning models, by name. All of them keep the interface of ``captioner.py``."""
+"""Models, by name. Those that make captions keep the interface of ``captioner.py``."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from vidcap_jax.models.embedding import Embedding, EmbeddingConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
-  'embedding': (EmbeddingConfig, Embedding),  # no captioner
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),
+  'embedding': (EmbeddingConfig, Embedding),  # the only one that makes no captions
 }
 
 
