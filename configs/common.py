@@ -94,10 +94,15 @@ def base() -> ConfigDict:
   c.eval = ConfigDict()
   c.eval.batch_size = 64
   c.eval.every_epochs = 1.0  # validation during training
-  c.eval.metrics = ('BLEU', 'ROUGE_L', 'CIDEr')  # during training
-  c.eval.metric = 'CIDEr'  # chooses the best checkpoint
+  c.eval.metrics = ('BLEU', 'ROUGE_L', 'CIDEr')  # during training, of models that make captions
+  # Chooses the best checkpoint. Of an embedding: R@1, R@5, R@10, rsum or one direction's, e.g.
+  # text_to_video_R@1.
+  c.eval.metric = 'CIDEr'
   c.eval.patience = 0  # stop after so many validations without a better score; 0: never
   c.eval.splits = ('val', 'test')  # scored at the end, as far as the data set has them
+  # 'stage:NAME', or a workdir or checkpoint folder: captions those videos which lack all features
+  # of the model.
+  c.eval.fallback = ''
 
   c.checkpoint = ConfigDict()
   c.checkpoint.keep = 1  # latest checkpoints kept beside the best
@@ -230,6 +235,33 @@ def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> Config
     c.data.captions_per_video = 5
     c.model.init_scale = 0.08
   return c
+
+
+def embedding(*, small: bool = False) -> ConfigDict:
+  """A stage that trains a video-semantic embedding (see vidcap_jax/models/embedding.py).
+
+  Args:
+    small: for rendered clips.
+  """
+  return ConfigDict(
+    {
+      'model': {
+        'name': 'embedding',
+        'streams': ('image', 'motion', 'audio'),
+        'hidden': 64 if small else 1024,
+        'embed': 32 if small else 300,
+        'dropout': 0.0,
+      },
+      'objective': {
+        'name': 'embedding',
+        'margin': 0.2,
+        'hardest': True,  # the nearest negative alone; False: all of a batch
+      },
+      'train': {'batch_size': 16 if small else 128},
+      'optimizer': {'learning_rate': 4e-3 if small else 2e-4, 'clip_norm': 2.0},
+      'eval': {'metric': 'rsum'},
+    }
+  )
 
 
 def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:

@@ -105,6 +105,16 @@ def test_settings_that_do_not_fit(flag, message, command, tiny_data, tmp_path):
   assert re.search(message, err)
 
 
+def test_a_fallback(command, tiny_run, tiny_data, tmp_path):
+  flags = ['--mode=evaluate', f'--checkpoint={tiny_run}', f'--data={tiny_data}']
+  code, out, _ = command(*flags, f'--fallback={tiny_run}', f'--output={tmp_path}')
+  assert code == 0
+  assert '2 captions, no references' in out
+  assert f'0 of them filled in from {tiny_run}' in out
+  code, _, err = command(*flags, '--fallback=/nowhere')
+  assert (code, err) == (1, 'error: --fallback=/nowhere: no such folder\n')
+
+
 def test_a_missing_java_is_found_before_training(command, tiny_data, tmp_path, monkeypatch):
   monkeypatch.setattr(java, '_runs', lambda path: False)
   data = f'--config.data.dir={tiny_data}'

@@ -11,18 +11,20 @@ from flax import linen as nn
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed
+from vidcap_jax import distributed, retrieve
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.records import VideoSource, open_split
+from vidcap_jax.data.records import Video, VideoSource, open_split
 from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.constraints import Constraints
 from vidcap_jax.decoding.settings import check_decode
 from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
+from vidcap_jax.evaluation import retrieval
+from vidcap_jax.fallback import fill_in
 from vidcap_jax.features import select_streams, stream_sizes, to_inputs
-from vidcap_jax.models.captioner import Needs, bind
-from vidcap_jax.restore import Restored
+from vidcap_jax.models.captioner import Needs, bind, is_captioner
+from vidcap_jax.restore import Restored, require_captioner
 
 
 def make_decoder(
@@ -107,7 +109,12 @@ def eval_batches(
 def captioner_of(
   restored: Restored, batch_size: int | None = None
 ) -> Callable[[VideoSource, Sequence[str]], list[dict]]:
-  """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once."""
+  """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
+
+  Raises:
+    ConfigError: the model makes no captions.
+  """
+  require_captioner(restored)
   config, mesh, vocabulary = restored.config, restored.mesh, restored.vocabulary
   decode = make_decoder(restored.module, restored.streams, config, restored.length)
 
@@ -138,80 +145,141 @@ def check_streams(restored: Restored, manifest: Manifest, directory: str) -> Non
         )
 
 
-def evaluate(restored: Restored, directory: str, split: str, output: pathlib.Path) -> dict:
-  """Captions a split, scores it if it has references, and writes what was found.
+def evaluate(
+  restored: Restored,
+  directory: str,
+  split: str,
+  output: pathlib.Path,
+  fallback: Restored | None = None,
+) -> dict:
+  """Scores a checkpoint on a split, and writes what was found.
+
+  A captioner captions the split, and its captions are scored if there are references. A model that
+  makes no captions is scored by retrieval.
 
   Args:
     restored: the checkpoint, with any changes to ``config.decode`` already made.
     directory: the data set; it may have been built later than the checkpoint.
     split: of the data set.
-    output: folder for captions.json, metrics.json and, without references, submission files.
+    output: folder for metrics.json; of a captioner also captions.json and, without references,
+      submission files.
+    fallback: a checkpoint that captions the videos which lack the first one's features.
 
   Returns:
     The contents of metrics.json.
 
   Raises:
     DataError: the split or a stream is missing.
+    ConfigError: a fallback that makes no captions, or for a model that makes none.
     MetricError: some videos of the split have references and others none.
   """
-  from vidcap_jax.evaluation import metrics, submission
-  from vidcap_jax.evaluation.java import require_java
-
   manifest = read_manifest(directory)
   if split not in manifest.splits:
     raise DataError(f'{directory} has no split {split!r}; it has: {", ".join(manifest.splits)}')
-  check_streams(restored, manifest, directory)
+  for model in filter(None, (restored, fallback)):
+    check_streams(model, manifest, directory)
+    if fallback is not None:
+      require_captioner(model)
   source = open_split(directory, split)
   texts = list(pipeline.read_texts(source, restored.config.data.threads))
-  ids = [video.video_id for video in texts]
-  scored = any(video.captions for video in texts)
-  references = None
-  if scored:
-    require_java()
-    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
-
-  captions = captioner_of(restored)(source, ids)
-  hypotheses = {c['video_id']: c['caption'] for c in captions}
-  report: dict[str, Any] = {}
-  if references is not None and distributed.is_main():
-    scores, _ = metrics.score(hypotheses, references)
-    best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
-    report |= {**scores, 'constant_CIDEr': value, 'constant_caption': best}
+  if is_captioner(restored.module):
+    report = _score_captions(restored, fallback, source, texts, output)
+  else:
+    report = _score_retrieval(restored, source, texts)
   report |= {
-    'distinct_captions': len(set(hypotheses.values())),
     'split': split,
-    'videos': len(captions),
-    'references': scored,
+    'videos': len(texts),
+    'references': any(video.captions for video in texts),
     'checkpoint': str(restored.path),
     'checkpoint_step': int(restored.path.name),
     'stage': restored.meta['stage'],
-    'decode': restored.config.decode.to_dict(),
     'data': {'dir': directory, 'hash': manifest.hash, 'name': manifest.name},
     'vocabulary_hash': restored.vocabulary.hash,
     'versions': versions(),
   }
   if distributed.is_main():
     output.mkdir(parents=True, exist_ok=True)
-    _write_json(output / 'captions.json', captions)
     _write_json(output / 'metrics.json', report)
-    if not scored:
-      submission.write_vatex(output / 'submission_vatex.json', hypotheses)
-      # Challenges ask that networks trained on other data be declared.
-      networks = sorted({s.extractor for s in restored.streams if s.extractor})
-      submission.write_msrvtt(
-        output / 'submission_msrvtt.json', hypotheses, ', '.join(networks) or None
-      )
   return report
 
 
+def _score_captions(
+  restored: Restored,
+  fallback: Restored | None,
+  source: VideoSource,
+  texts: Sequence[Video],
+  output: pathlib.Path,
+) -> dict[str, Any]:
+  """Captions of a split, their scores, and the files of both."""
+  from vidcap_jax.evaluation import metrics, submission
+  from vidcap_jax.evaluation.java import require_java
+
+  ids = [video.video_id for video in texts]
+  references = None
+  if any(video.captions for video in texts):
+    require_java()
+    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+  report: dict[str, Any] = {}
+  captions = captioner_of(restored)(source, ids)
+  if fallback is not None:
+    again = captioner_of(fallback)
+    captions, report['fallback'] = fill_in(captions, restored, fallback, again, source)
+  hypotheses = {c['video_id']: c['caption'] for c in captions}
+  report |= {
+    'distinct_captions': len(set(hypotheses.values())),
+    'decode': restored.config.decode.to_dict(),
+  }
+  if not distributed.is_main():
+    return report
+  output.mkdir(parents=True, exist_ok=True)
+  if references is not None:
+    scores, _ = metrics.score(hypotheses, references)
+    best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
+    report = {**scores, 'constant_CIDEr': value, 'constant_caption': best} | report
+  else:
+    submission.write_vatex(output / 'submission_vatex.json', hypotheses)
+    # Challenges ask that networks trained on other data be declared.
+    streams = [*restored.streams, *(fallback.streams if fallback else ())]
+    networks = sorted({s.extractor for s in streams if s.extractor})
+    submission.write_msrvtt(
+      output / 'submission_msrvtt.json', hypotheses, ', '.join(networks) or None
+    )
+  _write_json(output / 'captions.json', captions)
+  return report
+
+
+def _score_retrieval(
+  restored: Restored, source: VideoSource, texts: Sequence[Video]
+) -> dict[str, Any]:
+  """How well a split's videos and captions find each other."""
+  captions = sum(len(video.captions) for video in texts)
+  if not captions:
+    return {'captions': 0}
+  about = (restored.config, restored.module, restored.streams, restored.vocabulary)
+  score = retrieve.make_scorer(*about, restored.length, restored.mesh)
+  batches = eval_batches(
+    source,
+    restored.vocabulary,
+    restored.streams,
+    restored.module.config.needs,
+    restored.config,
+    restored.mesh,
+  )
+  return {**score(restored.params, batches, texts), 'captions': captions}
+
+
 def evaluate_command(
-  restored: Restored, directory: str | None, split: str, output: str | None
+  restored: Restored,
+  directory: str | None,
+  split: str,
+  output: str | None,
+  fallback: Restored | None = None,
 ) -> None:
   """``--mode=evaluate``: where the data and results are by default, and what is printed."""
   directory = directory or restored.config.data.dir
   # WORKDIR/checkpoints/STAGE/STEP
   folder = pathlib.Path(output) if output else restored.path.absolute().parents[2] / 'eval' / split
-  report = evaluate(restored, directory, split, folder)
+  report = evaluate(restored, directory, split, folder, fallback)
   if distributed.is_main():
     print(f'{split}, {restored.path}: {summary(report)}\nwritten to {folder}', flush=True)
 
@@ -235,9 +303,20 @@ def _write_json(path: pathlib.Path, data: Any) -> None:
 
 
 def summary(report: Mapping) -> str:
-  """A report's scores in a line or two."""
-  if not report['references']:
-    return f'{report["videos"]} captions, no references to score them with'
-  names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
-  scores = '  '.join(f'{name} {report[name]:.4f}' for name in names)
-  return f'{scores}\n{report["videos"]} videos, {report["distinct_captions"]} distinct captions'
+  """A report's scores in a few lines."""
+  if report.get('captions'):
+    return f'{report["videos"]} videos, {report["captions"]} captions\n{retrieval.summary(report)}'
+  if 'captions' in report:
+    return f'{report["videos"]} videos, no captions to retrieve'
+  lines = []
+  if report['references']:
+    names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
+    lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names))
+    lines.append(f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions')
+  else:
+    lines.append(f'{report["videos"]} captions, no references to score them with')
+  if filled := report.get('fallback'):
+    lines.append(f'{filled["videos"]} of them filled in from {filled["checkpoint"]}')
+    if neither := filled['without_features_of_either']:
+      lines[-1] += f'; {neither} videos lack the features of both'
+  return '\n'.join(lines)

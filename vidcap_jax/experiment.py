@@ -7,7 +7,7 @@ import statistics
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, predict, restore, settings
+from vidcap_jax import distributed, evaluate, predict, restore, settings, start
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.train import train
@@ -40,6 +40,7 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
   """Runs the stages of a config in WORKDIR; returns the last stage's scores by split."""
   workdir.mkdir(parents=True, exist_ok=True)
   check_config(config, workdir)
+  check_fallbacks(config, workdir)
   config = config.copy_and_resolve_references()
   rendered = not config.data.dir
   with config.unlocked():
@@ -53,7 +54,8 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
         _write_json(workdir / 'stages.json', finished)
       distributed.wait_for_all(f'stage {stage}')
     else:
-      _say(f'[{stage}] finished before: best {config.eval.metric} {finished[stage]["best_score"]}')
+      metric = stage_config(config, stage).eval.metric
+      _say(f'[{stage}] finished before: best {metric} {finished[stage]["best_score"]}')
     last = stage == config.order[-1]
     folder = workdir / 'eval' if last else workdir / 'eval' / stage
     reports = evaluate_stage(config, stage, workdir, folder, mesh)
@@ -77,6 +79,7 @@ def evaluate_stage(
 ) -> dict[str, dict]:
   """Scores a stage's best checkpoint on ``eval.splits``; splits scored before are read back."""
   manifest = read_manifest(config.data.dir)
+  second = fallback_of(stage_config(config, stage), workdir)
   reports = {}
   for split in config.eval.splits:
     if split not in manifest.splits:
@@ -84,17 +87,54 @@ def evaluate_stage(
     done = folder / split / 'metrics.json'
     path = restore.find_checkpoint(str(workdir / 'checkpoints' / stage))
     report = json.loads(done.read_text()) if done.is_file() else None
-    if report is None or report['checkpoint'] != str(path):
+    filled = report and report.get('fallback', {}).get('checkpoint')
+    if report is None or (report['checkpoint'], filled) != (str(path), second and str(second)):
       restored = restore.restore(path, mesh)
-      report = evaluate.evaluate(restored, config.data.dir, split, folder / split)
+      fallback = restore.restore(second, mesh) if second else None
+      report = evaluate.evaluate(restored, config.data.dir, split, folder / split, fallback)
     if distributed.is_main():
       _say(f'[{stage}] {split}, step {report["checkpoint_step"]}: {evaluate.summary(report)}')
     reports[split] = report
   return reports
 
 
+def fallback_of(config: ConfigDict, workdir: pathlib.Path) -> pathlib.Path | None:
+  """The checkpoint that ``eval.fallback`` of a stage means, if any.
+
+  Raises:
+    DataError: no checkpoint there.
+  """
+  if not config.eval.fallback:
+    return None
+  return restore.find_checkpoint(
+    start.source_of(config.eval.fallback, workdir), 'config.eval.fallback'
+  )
+
+
+def check_fallbacks(config: ConfigDict, workdir: pathlib.Path) -> None:
+  """Whether each stage's ``eval.fallback`` will be there when the stage is trained.
+
+  Raises:
+    ConfigError: it is a stage that does not come before.
+    DataError: it is a path without a checkpoint.
+  """
+  for number, stage in enumerate(config.order):
+    settings = stage_config(config, stage)
+    name = settings.eval.fallback
+    earlier = [f'stage:{other}' for other in config.order[:number]]
+    if not name.startswith('stage:'):
+      fallback_of(settings, workdir)
+    elif name not in earlier:
+      raise ConfigError(
+        f'eval.fallback {name!r} of stage {stage!r} is no stage that runs before it; those are: '
+        + (', '.join(earlier) or 'none')
+      )
+
+
 def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   """The config with what ``stages.STAGE`` changes put in.
+
+  A stage that names another model or objective replaces that section whole.
 
   Raises:
     DataError: ``order`` names a stage that ``stages`` lacks, or a change names an unknown key.
@@ -104,7 +144,11 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
       f'config.order names stage {stage!r}; config.stages has: {", ".join(config.stages)}'
     )
   merged = config.copy_and_resolve_references()
-  changes = config.stages[stage]
+  changes = config.stages[stage].copy_and_resolve_references()
+  for section in ('model', 'objective'):  # another kind has settings of its own
+    if changes.get(section, {}).get('name') not in (None, merged[section].name):
+      with merged.unlocked():
+        merged[section] = changes[section]
   try:
     merged.update(changes)
   except (KeyError, AttributeError, TypeError) as error:
@@ -157,7 +201,7 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
 
 def summarise(reports: dict[int, dict], workdir: pathlib.Path) -> None:
   """Mean, deviation and range of each score over seeds, printed and written to seeds.json."""
-  names = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
+  names = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'rsum')
   table: dict[str, dict] = {}
   for split in next(iter(reports.values())):
     for name in names:

@@ -25,6 +25,9 @@ _WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, l
 _CHECKPOINT = flags.DEFINE_string(
   'checkpoint', None, 'evaluate, predict: a workdir (best step of its last stage) or step folder.'
 )
+_FALLBACK = flags.DEFINE_string(
+  'fallback', None, 'evaluate: a checkpoint that captions videos without the features of the first.'
+)
 _DATA = flags.DEFINE_string('data', None, 'evaluate: data set folder; default: the one trained on.')
 _SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
 _OUTPUT = flags.DEFINE_string('output', None, 'evaluate: results; default WORKDIR/eval/SPLIT.')
@@ -63,9 +66,12 @@ def _dispatch() -> int:
       return 143  # as a shell reports SIGTERM: stopped, not failed
     return 0
   checkpoint = restore.find_checkpoint(_required(_CHECKPOINT))
-  restored = restore.restore(checkpoint, distributed.make_mesh(), _DECODE.value)
+  mesh = distributed.make_mesh()
+  restored = restore.restore(checkpoint, mesh, _DECODE.value)
   if _MODE.value == 'evaluate':
-    evaluate.evaluate_command(restored, _DATA.value, _SPLIT.value, _OUTPUT.value)
+    second = _FALLBACK.value and restore.find_checkpoint(_FALLBACK.value, '--fallback')
+    fallback = restore.restore(second, mesh, _DECODE.value) if second else None
+    evaluate.evaluate_command(restored, _DATA.value, _SPLIT.value, _OUTPUT.value, fallback)
     return 0
   return predict.predict(restored, _required(_INPUTS))
 

@@ -31,12 +31,13 @@ def predict(restored: Restored, inputs: str) -> int:
       stream), or NAME=FEATURES for each stream with a folder, .h5, .npy or .npz file.
 
   Raises:
+    ConfigError: the model makes no captions.
     DataError: nothing there, a stream that is missing, or one that can't be reproduced from video.
   """
+  caption = evaluate.captioner_of(restored, GROUP)
   videos = _from_features(restored, inputs)
   if videos is None:
     videos = _from_files(restored, inputs)
-  caption = evaluate.captioner_of(restored, GROUP)
   failed = done = 0
   group: list[Video] = []
 

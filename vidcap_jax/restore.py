@@ -17,7 +17,7 @@ from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.settings import check_decode
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.features import example_inputs
-from vidcap_jax.models.captioner import init_params
+from vidcap_jax.models.captioner import init_params, is_captioner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +95,16 @@ def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Resto
   abstract = abstract_params(module, streams, config)
   params = checkpoint.read_params(path, checkpoint.abstract(abstract, distributed.replicated(mesh)))
   return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
+
+
+def require_captioner(restored: Restored) -> None:
+  """ConfigError for a checkpoint of a model that makes no captions."""
+  if not is_captioner(restored.module):
+    raise ConfigError(
+      f'{restored.path} is of model {restored.config.model.name!r}, which compares captions with '
+      'videos and makes none; give the checkpoint of another stage, WORKDIR/checkpoints/STAGE, or '
+      'score this one with --mode=evaluate'
+    )
 
 
 def _change(decode: ConfigDict, change: str) -> None:

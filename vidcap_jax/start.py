@@ -11,11 +11,11 @@ from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import Vocabulary
 
 
-def source_of(init_from: str, workdir: pathlib.Path) -> str:
-  """The folder that ``train.init_from`` means."""
-  if init_from.startswith('stage:'):
-    return str(workdir / 'checkpoints' / init_from.removeprefix('stage:'))
-  return init_from
+def source_of(setting: str, workdir: pathlib.Path) -> str:
+  """The folder that ``train.init_from`` or ``eval.fallback`` means: 'stage:NAME' or a path."""
+  if setting.startswith('stage:'):
+    return str(workdir / 'checkpoints' / setting.removeprefix('stage:'))
+  return setting
 
 
 def start_from(

@@ -6,11 +6,12 @@ from typing import Any
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate
+from vidcap_jax import distributed, evaluate, retrieve
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.captioner import is_captioner
 
 
 def check_scores(settings: Mapping) -> None:
@@ -33,14 +34,28 @@ def make_validator(
 ) -> Callable[[Any], dict[str, float]]:
   """params -> scores on the validation split; {} on processes that do not score.
 
-  References are tokenised here, once, and Java is looked for before training begins.
+  A captioner's captions are scored; a model that makes none is scored by retrieval. References are
+  tokenised here, once, and Java is looked for before training begins.
   """
+  source = open_split(config.data.dir, config.data.val_split)
+  texts = list(pipeline.read_texts(source, config.data.threads))
+
+  def batches():
+    return evaluate.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
+
+  if not is_captioner(module):
+    retrieve.check_validation(config.eval, config.data.val_split, texts)
+    rank = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
+    return lambda params: rank(params, batches(), texts)
+  return _caption_validator(config, module, streams, vocabulary, length, mesh, batches, texts)
+
+
+def _caption_validator(config, module, streams, vocabulary, length, mesh, batches, texts):
+  """params -> scores of the captions that a model makes."""
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
 
   check_scores(config.eval)
-  source = open_split(config.data.dir, config.data.val_split)
-  texts = list(pipeline.read_texts(source, config.data.threads))
   ids = [video.video_id for video in texts]
   references = None
   if distributed.is_main():
@@ -49,8 +64,7 @@ def make_validator(
   decode = evaluate.make_decoder(module, streams, config, length)
 
   def validate(params):
-    batches = evaluate.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
-    captions = evaluate.caption_videos(decode, params, batches, ids, vocabulary, mesh)
+    captions = evaluate.caption_videos(decode, params, batches(), ids, vocabulary, mesh)
     if references is None:
       return {}
     hypotheses = {c['video_id']: c['caption'] for c in captions}
@@ -74,9 +88,8 @@ def update_progress(progress: dict, step: int, score: float, patience: int) -> N
 
 def validation_line(step: int, scores: Mapping, progress: Mapping, metric: str) -> str:
   shown = '  '.join(f'{k} {v:.4f}' for k, v in scores.items() if k != 'distinct_captions')
+  if 'distinct_captions' in scores:
+    shown += f'  {scores["distinct_captions"]} distinct captions'
   best = progress['best_score']
   best = 'none yet' if best is None else f'{best:.4f} at step {progress["best_step"]}'
-  return (
-    f'step {step} validation: {shown}  '
-    f'{scores.get("distinct_captions", 0)} distinct captions; best {metric} {best}'
-  )
+  return f'step {step} validation: {shown}; best {metric} {best}'

@@ -6,8 +6,9 @@ Which row of which batch holds what is decided in ``order.py``, what a batch loo
 
 import dataclasses
 import functools
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -102,20 +103,34 @@ def read_texts(source: VideoSource, threads: int = 2) -> Iterator[Video]:
   Training takes the number of captions of each video from here, evaluation its references. Whole
   records are read, by Grain's threads: about half a second for 1,000 records of 112 KiB.
   """
+  return _read(source, _without_features, threads)
+
+
+def _without_features(video: Video) -> Video:
+  return dataclasses.replace(video, features={})
+
+
+def read_presence(source: VideoSource, threads: int = 2) -> Iterator[frozenset[str]]:
+  """Which streams each video of a source has, in order; as costly as ``read_texts``."""
+  return _read(source, _streams_there, threads)
+
+
+def _streams_there(video: Video) -> frozenset[str]:
+  return frozenset(name for name, array in video.features.items() if len(array))
+
+
+def _read(source: VideoSource, each: Callable[[Video], Any], threads: int) -> Iterator[Any]:
+  """What a function makes of every video of a source, in order, by Grain's threads."""
   if not len(source):
     return
   import grain
 
   reading = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=32)
-  iterator = iter(grain.MapDataset.source(source).map(_without_features).to_iter_dataset(reading))
+  iterator = iter(grain.MapDataset.source(source).map(each).to_iter_dataset(reading))
   try:
     yield from iterator
   finally:
     iterator.close()
-
-
-def _without_features(video: Video) -> Video:
-  return dataclasses.replace(video, features={})
 
 
 @dataclasses.dataclass(frozen=True)

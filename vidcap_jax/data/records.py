@@ -261,6 +261,20 @@ class SplitSource:
     return f'SplitSource({self.directory!r}, {len(self)} videos)'
 
 
+@dataclasses.dataclass(frozen=True)
+class Subset:
+  """Some videos of a source, by index."""
+
+  source: VideoSource
+  indices: Sequence[int]
+
+  def __len__(self) -> int:
+    return len(self.indices)
+
+  def __getitem__(self, index: int) -> Video:
+    return self.source[self.indices[index]]
+
+
 def open_split(directory, split: str) -> SplitSource:
   """Opens a split for random access, after checking its shards against the manifest.
 

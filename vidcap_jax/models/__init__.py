@@ -1,4 +1,4 @@
-"""Captioning models, by name. All of them keep the interface of ``captioner.py``."""
+"""Models, by name. Those that make captions keep the interface of ``captioner.py``."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,12 +8,14 @@ from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.dual_afr import DualAFR, DualAFRConfig
+from vidcap_jax.models.embedding import Embedding, EmbeddingConfig
 from vidcap_jax.models.global2local import Global2Local, Global2LocalConfig
 from vidcap_jax.models.stats import Stats, StatsConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'dual_afr': (DualAFRConfig, DualAFR),
+  'embedding': (EmbeddingConfig, Embedding),  # no captioner
   'global2local': (Global2LocalConfig, Global2Local),
   'stats': (StatsConfig, Stats),
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),

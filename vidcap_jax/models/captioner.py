@@ -106,6 +106,11 @@ class Captioner:
   noise: Callable[..., Noise]
 
 
+def is_captioner(module: nn.Module) -> bool:
+  """Whether a model makes captions; others only compare them with videos."""
+  return hasattr(module, 'step')
+
+
 def bind(module: nn.Module, params: Mapping) -> Captioner:
   """Ties a linen module to its parameters.
 

@@ -15,9 +15,10 @@ from flax import struct
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import recurrent
-from vidcap_jax.models.attention import AdditiveAttention, Edit, masked_mean, wide
+from vidcap_jax.models.attention import AdditiveAttention, Edit, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.dropout import drop, keep_masks
+from vidcap_jax.models.visual import joined_means
 
 Array = jax.Array
 VARIANTS = ('vanilla', 'temporal', 'spatial')
@@ -141,21 +142,12 @@ class TemporalSpatial(nn.Module):
     names = (c.spatial_stream,) if c.variant == 'spatial' else c.temporal_streams
     return max(math.prod(inputs.masks[name].shape[1:]) for name in names)
 
-  def _mean_inputs(self, inputs: Inputs) -> Array:
-    """(B, sum of D): each global stream averaged over its valid frames, zeros if it is missing."""
-    parts = []
-    for name in self.config.global_streams:
-      x, mask = inputs.features[name], inputs.masks[name]
-      if x.ndim == 2:  # a vector is a sequence of one frame
-        x, mask = x[:, None], mask[:, None]
-      parts.append(masked_mean(x, mask))
-    return jnp.concatenate(parts, axis=-1)
-
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
     """Section 2.1: the global mean feature and the variant's memory, keys projected once."""
     c = self.config
     keep = noise or {}
-    mean = drop(self.global_embed(self._mean_inputs(inputs)), keep.get('mean'), c.dropout)
+    mean = self.global_embed(joined_means(inputs, c.global_streams))
+    mean = drop(mean, keep.get('mean'), c.dropout)
     gates = self.lstm1_mean(mean)
     if c.variant == 'vanilla':
       return Memory(mean, gates, None, None, None)

@@ -6,13 +6,15 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.objectives import cross_entropy, multi_sample
+from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.objectives import cross_entropy, embedding, multi_sample
 from vidcap_jax.objectives.objective import Objective
 
 # make(config, module, tokens_per_step), see ``make_objective``.
 OBJECTIVES: Mapping[str, Callable[..., Objective]] = {
   'cross_entropy': cross_entropy.make,
   'multi_sample': multi_sample.make,
+  'embedding': embedding.make,
 }
 
 
@@ -27,9 +29,14 @@ def make_objective(
     tokens_per_step: what every batch's sum over words is divided by; None: its own word count.
 
   Raises:
-    ConfigError: an unknown objective.
+    ConfigError: an unknown objective, or one for models of another kind.
   """
   name = config.objective.name
   if name not in OBJECTIVES:
     raise ConfigError(f'unknown objective.name {name!r}; known: {", ".join(OBJECTIVES)}')
+  if is_captioner(module) == (name == 'embedding'):
+    raise ConfigError(
+      f'objective.name {name!r} does not fit model {config.model.name!r}: objective embedding '
+      'trains model embedding, the others train models that make captions'
+    )
   return OBJECTIVES[name](config, module, tokens_per_step)
