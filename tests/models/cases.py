@@ -20,7 +20,9 @@ class Case:
     attention: names of the weights that its steps give.
     seed: of parameters with which the best captions of videos differ.
     first_look: the first step that has them; zeros before.
-    silent: parts of it that cross entropy gives no gradient, as their choices are random draws.
+    silent: parts of it that cross entropy gives no gradient, as their choices are random draws or
+      maxima.
+    key_frames: of the videos, from outside, -1 for unknown; repeated as needed.
   """
 
   name: str
@@ -30,6 +32,7 @@ class Case:
   seed: int = 3
   first_look: int = 0
   silent: tuple = ()
+  key_frames: tuple = ()
 
   @property
   def blocks(self):
@@ -48,6 +51,18 @@ G2L = {'name': 'global2local', **SIZES, 'project_regions': 6, 'aligned': 4}
 CLOCK = {'image': (9, 4), 'motion': (9, 3), 'objects': (3, 4, 5)}  # objects of every third frame
 GLOBAL, JOINT = ('temporal_2d', 'temporal_3d'), ('temporal', 'temporal_2d', 'temporal_3d')
 LOCAL = ('keyframe', 'spatial', *JOINT)
+VRE = {
+  'name': 'refocus',
+  'hidden': 8,
+  'embed': 8,  # the video's code takes the first word's place
+  'attention': 5,
+  'dropout': 0.5,
+  'spatial_stream': '',
+  'audio_stream': '',
+}
+CELLS = {'spatial_stream': 'image'}
+HEARD = {**CELLS, 'audio_stream': 'audio'}
+SEEN_AND_HEARD = {'image': (5, 4, 6), 'audio': (3,)}
 
 
 def dual_afr_cases():
@@ -128,4 +143,28 @@ CASES = [
     LOCAL,
   ),
   *dual_afr_cases(),
+  Case('mean_pool', {**VRE, 'passes': 0, 'temporal': 'mean'}, {'image': (5, 4)}),
+  Case(
+    'attention_vs',
+    {**VRE, **CELLS, 'passes': 0},
+    {'image': (5, 4, 6)},
+    ('spatial', 'temporal'),
+  ),
+  Case('kbigru', {**VRE, 'passes': 1}, {'image': (5, 4)}, ('temporal',)),
+  Case('kbigru_vs_va', {**VRE, **HEARD, 'passes': 1}, SEEN_AND_HEARD, ('spatial', 'temporal')),
+  Case(
+    'refocus',
+    {**VRE, **HEARD},
+    SEEN_AND_HEARD,
+    ('keyframe', 'spatial', 'temporal'),
+    silent=('refocus',),
+  ),
+  Case(
+    'refocus_key_frames_given',
+    VRE,
+    {'image': (5, 4)},
+    ('keyframe', 'temporal'),
+    silent=('refocus',),
+    key_frames=(4, -1, 0, 0, 1),
+  ),
 ]

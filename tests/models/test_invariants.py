@@ -48,7 +48,9 @@ def make_inputs(case, seed=0, B=B):
     masks[name] = np.arange(T)[None] < frames[:, None]
     if len(shape) == 3:
       masks[name] = masks[name][..., None] & (rng.random((B, *shape[:2])) < 0.7)
-  return Inputs(features, masks, category=np.arange(B, dtype=np.int32) % 4 - 1)
+  category = np.arange(B, dtype=np.int32) % 4 - 1
+  key_frame = np.resize(case.key_frames, B).astype(np.int32) if case.key_frames else None
+  return Inputs(features, masks, category, key_frame)
 
 
 def dirty(inputs, garbage):

@@ -10,6 +10,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.dual_afr import DualAFR, DualAFRConfig
 from vidcap_jax.models.embedding import Embedding, EmbeddingConfig
 from vidcap_jax.models.global2local import Global2Local, Global2LocalConfig
+from vidcap_jax.models.refocus import Refocus, RefocusConfig
 from vidcap_jax.models.stats import Stats, StatsConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
@@ -17,6 +18,7 @@ MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'dual_afr': (DualAFRConfig, DualAFR),
   'embedding': (EmbeddingConfig, Embedding),  # no captioner
   'global2local': (Global2LocalConfig, Global2Local),
+  'refocus': (RefocusConfig, Refocus),
   'stats': (StatsConfig, Stats),
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),
 }

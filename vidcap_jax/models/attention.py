@@ -156,11 +156,13 @@ class BilinearAttention(nn.Module):
   Attributes:
     name_of: what the weights are called (see ``weigh``).
     features: size A of the attention space.
+    use_bias: whether there is a b (A,).
     edit: see ``weigh``.
   """
 
   name_of: str
   features: int
+  use_bias: bool = True
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
   edit: Edit | None = None
@@ -171,7 +173,8 @@ class BilinearAttention(nn.Module):
     )
     self.key = dense()
     self.query = dense()
-    self.bias = self.param('bias', nn.initializers.zeros, (self.features,), self.param_dtype)
+    if self.use_bias:
+      self.bias = self.param('bias', nn.initializers.zeros, (self.features,), self.param_dtype)
     self.score = self.param(
       'score', nn.initializers.normal(self.features**-0.5), (self.features,), self.param_dtype
     )
@@ -180,16 +183,19 @@ class BilinearAttention(nn.Module):
     """(…, N, D) -> (…, N, A); linear, so keys may be mixed as their values are."""
     return self.key(values)
 
-  def at(self, query: Array) -> Callable[[Array, Array], Array]:
-    """A plain function (keys (…, N, A), mask (…, N)) -> weights (…, N) for queries (…, 1, H)."""
+  def scores_at(self, query: Array) -> Callable[[Array], Array]:
+    """A plain function, keys (…, N, A) -> scores (…, N) for queries (…, 1, H): no softmax yet."""
     query = self.query(query)
     score = self.score.astype(query.dtype)
+    if not self.use_bias:
+      return lambda keys: jnp.tanh(query * keys) @ score
     bias = self.bias.astype(query.dtype).reshape((1,) * (query.ndim - 1) + (-1,))
+    return lambda keys: jnp.tanh(query * keys + bias) @ score
 
-    def weights(keys: Array, mask: Array) -> Array:
-      return weigh(self.name_of, jnp.tanh(query * keys + bias) @ score, mask, self.edit)
-
-    return weights
+  def at(self, query: Array) -> Callable[[Array, Array], Array]:
+    """A plain function (keys (…, N, A), mask (…, N)) -> weights (…, N) for queries (…, 1, H)."""
+    scores = self.scores_at(query)
+    return lambda keys, mask: weigh(self.name_of, scores(keys), mask, self.edit)
 
   def __call__(self, query: Array, keys: Array, mask: Array) -> Array:
     """As ``at``, with energies that are computed again in the backward pass and not stored."""

@@ -87,11 +87,13 @@ class Needs:
       beside the frames themselves are {'regions': 1, 'image': 3}. They are padded and subsampled
       in whole units, so that they stay aligned; streams not named are on their own.
     categories: how many categories the model tells apart; 0 if it does not read them.
+    key_frames: whether the model can take its key frames from outside (``Inputs.key_frame``).
   """
 
   streams: Mapping[str, tuple[str, ...]]
   blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
   categories: int = 0
+  key_frames: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

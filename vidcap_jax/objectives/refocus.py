@@ -1,0 +1,207 @@
+"""Captioner and refocusing module trained together (refocused encoder, equations 17-22).
+
+Both passes learn to caption. How much likelier the second makes a caption than the first is the
+reward of the key frame between them; the key frame's attention is pushed up where the reward has
+risen since the last epoch, down where it has fallen.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from ml_collections import ConfigDict
+
+from vidcap_jax.data.vocabulary import PAD
+from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention import at_least_float32
+from vidcap_jax.models.captioner import Captioner, Inputs, bind
+from vidcap_jax.objectives.cross_entropy import cross_entropy, own_word_ratio, token_log_probs
+from vidcap_jax.objectives.objective import Objective
+
+Array = jax.Array
+
+
+def reward(first: Array, second: Array) -> Array:
+  """Equation 20: by how much the second pass makes captions likelier than the first.
+
+  Args:
+    first, second: log-probabilities of captions under the two passes, of any one shape.
+  """
+  return second - first
+
+
+def key_frame_log_probs(scores: Array, mask: Array, key_frame: Array) -> tuple[Array, Array]:
+  """log alpha of each video's key frame, and log(1 - alpha) without rounding 1 - alpha to 0.
+
+  Args:
+    scores: (B, T) before the softmax, finite where the mask is not set too.
+    mask: (B, T).
+    key_frame: (B,).
+
+  Returns:
+    (B,) each, in at least float32; both are 0, without gradient, where there is no other valid
+    frame to choose or the key frame is none.
+  """
+  scores = at_least_float32(scores)
+  here = jnp.arange(mask.shape[1], dtype=key_frame.dtype)[None] == key_frame[:, None]
+  others = mask & ~here
+  choice = (mask & here).any(axis=-1) & others.any(axis=-1)
+  # Without a choice both sums run over all frames, so that they cancel and their gradients do.
+  total = lambda kept: jax.nn.logsumexp(  # noqa: E731
+    jnp.where(kept | ~choice[:, None], scores, -jnp.inf), axis=-1
+  )
+  whole = total(mask)
+  return total(mask & here) - whole, total(others) - whole
+
+
+def _eq19(change: Array, chosen: Array, others: Array) -> Array:
+  return -change * chosen
+
+
+def _eq21_printed(change: Array, chosen: Array, others: Array) -> Array:
+  return -change * jnp.where(change > 0, chosen, jnp.where(change < 0, others, 0))
+
+
+def _eq21(change: Array, chosen: Array, others: Array) -> Array:
+  return -jnp.abs(change) * jnp.where(change > 0, chosen, jnp.where(change < 0, others, 0))
+
+
+# (R_e - R_{e-1}, log alpha, log(1 - alpha)), of one shape, to the loss. As printed, equation 21
+# raises alpha where the reward falls; what its text asks for is 'eq21'.
+REWARD_LOSSES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
+  'eq21': _eq21,
+  'eq21_printed': _eq21_printed,
+  'eq19': _eq19,
+}
+
+
+def passes_loss(
+  captioner: Captioner,
+  inputs: Inputs,
+  targets: Array,
+  key: Array,
+  *,
+  smoothing: float = 0.0,
+  own_words: Array | None = None,
+) -> tuple[Array, Array, Any]:
+  """Equations 17 and 18 for captions (B, S, L), with dropout.
+
+  Args:
+    captioner: of a model whose memory has ``each_pass``.
+    key, smoothing, own_words: as in ``cross_entropy.caption_loss``. Both passes get the same noise.
+
+  Returns:
+    Sums over words (P,), pass by pass; the number of words (); the memory.
+  """
+  _, S, L = targets.shape
+  noise_key, sampling_key = jax.random.split(key)
+  noise = captioner.noise(noise_key, inputs, S, L)
+  memory = captioner.encode(inputs, noise.encoder, train=True)
+
+  def unroll(memory):
+    if own_words is None:
+      return teacher_forcing(captioner, memory, targets, noise.steps, train=True).hidden
+    return scheduled_sampling(
+      captioner, memory, targets, noise.steps, ratio=own_words, key=sampling_key
+    ).hidden
+
+  logits = _logits(captioner, memory.each_pass(unroll))
+  each = functools.partial(cross_entropy, smoothing=smoothing)
+  totals, counts = jax.vmap(each, in_axes=(0, None))(logits, targets.reshape(-1))
+  return totals, counts[0], memory
+
+
+def rewards(captioner: Captioner, memory: Any, targets: Array) -> Array:
+  """R_e of captions (B, S, L): (B, S), teacher-forced and without dropout."""
+  unroll = lambda memory: teacher_forcing(captioner, memory, targets).hidden  # noqa: E731
+  logits = _logits(captioner, memory.each_pass(unroll))
+  log_probs = jax.vmap(token_log_probs, in_axes=(0, None))(logits, targets.reshape(-1))
+  log_probs = log_probs.reshape(-1, *targets.shape)  # (P, B, S, L)
+  first, second = jnp.where(targets[None] != PAD, log_probs, 0).sum(axis=-1)
+  return reward(first, second)
+
+
+def _logits(captioner: Captioner, hidden: Array) -> Array:
+  """Hidden states (P, L, B, S, H) of all passes to logits (P, B S L, V), by one product."""
+  hidden = jnp.moveaxis(hidden, 1, 3)  # (P, B, S, L, H)
+  logits = captioner.logits(hidden.reshape(-1, hidden.shape[-1]))
+  return logits.reshape(hidden.shape[0], -1, logits.shape[-1])
+
+
+def renew(table: Array, batch: Mapping, R: Array) -> tuple[Array, Array]:
+  """Compares rewards with those of the captions' last visit, and keeps the new ones.
+
+  Args:
+    table: (videos, captions), R_{e-1}; NaN for a caption not visited yet.
+    batch: ``video_index`` (B,) and ``caption_index`` (B, S), -1 for unused slots.
+    R: (B, S).
+
+  Returns:
+    R_e - R_{e-1} (B, S), 0 for captions not visited yet and unused slots; the table with R_e.
+  """
+  rows, columns = batch['video_index'][:, None], batch['caption_index']
+  used = (rows >= 0) & (columns >= 0)
+  before = table[jnp.where(used, rows, 0), jnp.where(used, columns, 0)].astype(R.dtype)
+  change = jnp.where(used & ~jnp.isnan(before), R - before, 0)
+  # Unused slots are written below the last row, which is to be dropped.
+  rows = jnp.where(used, rows, len(table))
+  return change, table.at[rows, columns].set(R.astype(table.dtype), mode='drop')
+
+
+def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+  """Equation 22: its sum over captions divided by their words, as the cross entropy is.
+
+  ``objective.beta`` weighs the reward's loss, ``objective.reward_loss`` is a key of
+  ``REWARD_LOSSES``. At beta 0 no rewards are looked at: both passes learn to caption.
+
+  R of every caption is kept from one epoch to the next. In the first epoch there is none to
+  compare with, so that it adds no loss of rewards.
+
+  Raises:
+    ConfigError: the model does not pass over the video twice, or an unknown reward loss.
+  """
+  passes = getattr(module.config, 'passes', 1)
+  beta, name = config.objective.beta, config.objective.reward_loss
+  if passes != 2:
+    raise ConfigError(
+      f'objective.name refocus compares two passes over a video, this model makes {passes}; '
+      "set model.name 'refocus' with model.passes 2, or another objective"
+    )
+  if name not in REWARD_LOSSES:
+    raise ConfigError(f'unknown objective.reward_loss {name!r}; known: {", ".join(REWARD_LOSSES)}')
+
+  def loss(params, batch, inputs, key, epoch, per_video):
+    targets = batch['captions']
+    totals, count, memory = passes_loss(
+      bind(module, params),
+      inputs,
+      targets,
+      key,
+      smoothing=config.train.label_smoothing,
+      own_words=own_word_ratio(config.train.scheduled_sampling, epoch),
+    )
+    words = jnp.maximum(count, jnp.ones_like(count))
+    total = totals.sum()
+    report = {'first_pass': totals[0] / words, 'second_pass': totals[1] / words}
+    if beta:
+      # The encoder has no dropout, so that its memory serves here too.
+      still = jax.lax.stop_gradient((params, memory))
+      R = rewards(bind(module, still[0]), still[1], targets)
+      change, per_video = renew(per_video, batch, R)
+      focus = memory.focus
+      log_alphas = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
+      wide = [jnp.broadcast_to(x[:, None], R.shape) for x in log_alphas]
+      pushed = REWARD_LOSSES[name](change, *wide).sum()
+      total += beta * pushed.astype(total.dtype)
+      report |= {'reward': R.sum() / words, 'reward_loss': pushed / words}
+    report['loss'] = total / words
+    return total / (tokens_per_step or words), (report, per_video)
+
+  def per_video(videos, captions):
+    return jnp.full((videos, captions), jnp.nan, jnp.float32) if beta else {}
+
+  return Objective(loss, per_video)
