@@ -12,6 +12,7 @@ def base() -> ConfigDict:
   c.seed = 0  # of parameters, order and dropout
   c.seeds = ()  # several: a run for each in WORKDIR/seed_N, then mean and spread
 
+  c.task = 'train'  # of a stage: train | key_frames (saves those of train.init_from's model)
   c.order = ('xe',)  # stages, by name, in the order they run
   # What each stage changes of the sections below, e.g. stages.spatial.model.variant = 'spatial'.
   c.stages = ConfigDict({'xe': {}})
@@ -32,6 +33,9 @@ def base() -> ConfigDict:
   # holds them (one compilation each); (): no grouping, all batches of full length.
   c.data.length_buckets = (9, 11, 13, 16)
   c.data.standardise = True  # features by the training split's mean and deviation per channel
+  # Key frames from outside, for models that take them: 'stage:NAME' of a stage whose task was
+  # key_frames, or such a stage's file; '': none.
+  c.data.key_frames = ''
   c.data.threads = 2  # reading ahead
 
   c.model = ConfigDict({'name': 'temporal_spatial'})  # and the fields of that model's config

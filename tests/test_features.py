@@ -27,7 +27,12 @@ def batch():
     'objects': np.array([[[True, False]] * 2, [[False, False], [True, True]]]),
   }
   features = {'image': draw(2, 2, 3), 'audio': draw(2, 2), 'objects': draw(2, 2, 2, 2)}
-  return {'features': features, 'masks': masks, 'category': np.array([3, -1], np.int32)}
+  return {
+    'features': features,
+    'masks': masks,
+    'category': np.array([3, -1], np.int32),
+    'key_frame': np.array([-1, 1], np.int32),
+  }
 
 
 def test_standardised_where_valid_and_zero_elsewhere(batch):
@@ -42,6 +47,7 @@ def test_standardised_where_valid_and_zero_elsewhere(batch):
     np.testing.assert_allclose(inputs.features[stream.name], expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(inputs.masks[stream.name], mask)
   np.testing.assert_array_equal(inputs.category, [3, -1])
+  np.testing.assert_array_equal(inputs.key_frame, [-1, 1])
   assert inputs.batch_size == 2
 
 

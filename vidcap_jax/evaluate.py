@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import distributed, retrieve
 from vidcap_jax.data import pipeline
+from vidcap_jax.data.key_frames import attach, lacking
 from vidcap_jax.data.records import Video, VideoSource, open_split
 from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary
@@ -120,6 +121,7 @@ def captioner_of(
 
   def caption(source, ids):
     needs = restored.module.config.needs
+    source = attach(source, restored.key_frames)
     batches = eval_batches(source, vocabulary, restored.streams, needs, config, mesh, batch_size)
     return caption_videos(decode, restored.params, batches, ids, vocabulary, mesh)
 
@@ -197,6 +199,8 @@ def evaluate(
     'vocabulary_hash': restored.vocabulary.hash,
     'versions': versions(),
   }
+  if restored.key_frames:
+    report['key_frames'] = lacking(restored.key_frames, [video.video_id for video in texts])
   if distributed.is_main():
     output.mkdir(parents=True, exist_ok=True)
     _write_json(output / 'metrics.json', report)
@@ -315,6 +319,8 @@ def summary(report: Mapping) -> str:
     lines.append(f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions')
   else:
     lines.append(f'{report["videos"]} captions, no references to score them with')
+  if 'key_frames' in report:
+    lines.append(report['key_frames'])
   if filled := report.get('fallback'):
     lines.append(f'{filled["videos"]} of them filled in from {filled["checkpoint"]}')
     if neither := filled['without_features_of_either']:

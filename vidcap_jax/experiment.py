@@ -3,14 +3,18 @@
 import json
 import pathlib
 import statistics
+from collections.abc import Callable, Mapping
 
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, predict, restore, settings, start
+from vidcap_jax import distributed, evaluate, key_frames, predict, restore, settings, start
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.train import train
+
+# What a stage does, by ``config.task``: (stage's config, its name, workdir, mesh) -> what is noted.
+TASKS: Mapping[str, Callable[..., dict]] = {'train': train, 'key_frames': key_frames.choose}
 
 
 def run(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
@@ -46,22 +50,29 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
   with config.unlocked():
     config.data.dir = prepare_data(config, workdir)
   reports: dict[str, dict] = {}
-  for stage in config.order:
+  stages = {stage: stage_config(config, stage) for stage in config.order}
+  trained = [stage for stage, its in stages.items() if its.task == 'train']
+  for stage, its in stages.items():
     finished = restore.finished_stages(workdir)
     if stage not in finished:
-      finished[stage] = train(stage_config(config, stage), stage, workdir, mesh)
+      finished[stage] = TASKS[its.task](its, stage, workdir, mesh)
       if distributed.is_main():
         _write_json(workdir / 'stages.json', finished)
       distributed.wait_for_all(f'stage {stage}')
     else:
-      metric = stage_config(config, stage).eval.metric
-      _say(f'[{stage}] finished before: best {metric} {finished[stage]["best_score"]}')
-    last = stage == config.order[-1]
+      _say(f'[{stage}] finished before' + _best(finished[stage], its.eval.metric))
+    if stage not in trained:
+      continue
+    last = stage == trained[-1]
     folder = workdir / 'eval' if last else workdir / 'eval' / stage
     reports = evaluate_stage(config, stage, workdir, folder, mesh)
   if rendered and config.data.recipe.show:
     show_clips(config, workdir, mesh)
   return reports
+
+
+def _best(noted: dict, metric: str) -> str:
+  return f': best {metric} {noted["best_score"]}' if 'best_score' in noted else ''
 
 
 def show_clips(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
@@ -153,6 +164,10 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
     merged.update(changes)
   except (KeyError, AttributeError, TypeError) as error:
     raise DataError(f'config.stages.{stage}: {error}') from None
+  if merged.task not in TASKS:
+    raise ConfigError(
+      f'stage {stage!r} has unknown task {merged.task!r}; known: {", ".join(TASKS)}'
+    )
   return merged
 
 

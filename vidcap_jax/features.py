@@ -64,7 +64,7 @@ def to_inputs(batch: Mapping, streams: Sequence[Stream], standardise: bool) -> I
       x = jnp.where(kept, (x - mean) / np.where(varies, std, 1), jnp.zeros_like(x))
     features[stream.name] = x
   masks = {stream.name: batch['masks'][stream.name] for stream in streams}
-  return Inputs(features, masks, category=batch['category'])
+  return Inputs(features, masks, batch['category'], batch['key_frame'])
 
 
 def stream_sizes(

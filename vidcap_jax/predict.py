@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from vidcap_jax import evaluate
+from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video, absent
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.restore import Restored
@@ -38,7 +39,7 @@ def predict(restored: Restored, inputs: str) -> int:
   videos = _from_features(restored, inputs)
   if videos is None:
     videos = _from_files(restored, inputs)
-  failed = done = 0
+  failed, done = 0, list[str]()
   group: list[Video] = []
 
   def flush() -> None:
@@ -52,14 +53,16 @@ def predict(restored: Restored, inputs: str) -> int:
       failed += 1
       print(f'{where}: {video}', file=sys.stderr, flush=True)
       continue
-    done += 1
+    done.append(video.video_id)
     group.append(video)
     if len(group) == GROUP:
       flush()
   if group:
     flush()
+  if done and restored.key_frames:
+    print(lacking(restored.key_frames, done), file=sys.stderr)
   if failed:
-    print(f'{failed} of {failed + done} inputs failed', file=sys.stderr)
+    print(f'{failed} of {failed + len(done)} inputs failed', file=sys.stderr)
   return 1 if failed else 0
 
 

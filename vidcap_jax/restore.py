@@ -34,6 +34,11 @@ class Restored:
   streams: tuple[Stream, ...]
 
   @property
+  def key_frames(self) -> Mapping[str, int]:
+    """By video id, those that the model was trained with; {} for none."""
+    return self.meta.get('key_frames', {})
+
+  @property
   def length(self) -> int:
     """L, tokens of a caption with EOS, as the checkpoint was trained."""
     return (self.config.data.max_words or self.vocabulary.max_words) + 1

@@ -11,8 +11,18 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, distributed, evaluate, models, restore, start, word_vectors
+from vidcap_jax import (
+  checkpoint,
+  distributed,
+  evaluate,
+  key_frames,
+  models,
+  restore,
+  start,
+  word_vectors,
+)
 from vidcap_jax.data import pipeline
+from vidcap_jax.data.key_frames import attach, lacking
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
@@ -73,7 +83,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   sizes = stream_sizes(streams, config, module.config.needs)
   length = (config.data.max_words or vocabulary.max_words) + 1
   distributed.check_batch(config.train.batch_size, mesh)
-  source = open_split(config.data.dir, config.data.train_split)
+  frames = key_frames.from_outside(config, module.config.needs, workdir)
+  source = attach(open_split(config.data.dir, config.data.train_split), frames)
   texts = list(pipeline.read_texts(source, config.data.threads))
   ids = [video.video_id for video in texts]
   lengths = _lengths(texts, vocabulary, length) if config.data.length_buckets else None
@@ -89,7 +100,9 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   tokens_per_step = None if lengths is None else float(lengths.sum() / order.steps_per_epoch)
   top_captions = most_frequent([c for video in texts for c in video.captions])
   total_steps = max(1, round(config.train.epochs * order.steps_per_epoch))
-  validate = make_validator(config, module, streams, vocabulary, length, mesh)
+  validate = make_validator(config, module, streams, vocabulary, length, mesh, frames)
+  if frames:
+    say(f'key frames of {config.data.key_frames}: {lacking(frames, ids)}')
   say(
     f'{order.videos - order.without_captions} videos, {int(order.caption_counts.sum())} captions, '
     f'vocabulary {len(vocabulary)}; {order.steps_per_epoch} steps an epoch, {total_steps} in all'
@@ -152,6 +165,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     'streams': [dataclasses.asdict(stream) for stream in streams],
     'data': {'name': manifest.name, 'hash': manifest.hash},
     'top_captions': top_captions,
+    'key_frames': frames,
     'versions': evaluate.versions(),
   }
 

@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import distributed, evaluate, retrieve
 from vidcap_jax.data import pipeline
+from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.errors import ConfigError
@@ -30,14 +31,21 @@ def check_scores(settings: Mapping) -> None:
 
 
 def make_validator(
-  config: ConfigDict, module, streams, vocabulary: Vocabulary, length: int, mesh: Mesh
+  config: ConfigDict,
+  module,
+  streams,
+  vocabulary: Vocabulary,
+  length: int,
+  mesh: Mesh,
+  frames: Mapping[str, int],
 ) -> Callable[[Any], dict[str, float]]:
   """params -> scores on the validation split; {} on processes that do not score.
 
   A captioner's captions are scored; a model that makes none is scored by retrieval. References are
-  tokenised here, once, and Java is looked for before training begins.
+  tokenised here, once, and Java is looked for before training begins. ``frames`` are key frames by
+  video id, for models that take them from outside.
   """
-  source = open_split(config.data.dir, config.data.val_split)
+  source = attach(open_split(config.data.dir, config.data.val_split), frames)
   texts = list(pipeline.read_texts(source, config.data.threads))
 
   def batches():

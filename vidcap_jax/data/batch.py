@@ -10,6 +10,7 @@ A batch is a dict of numpy arrays, the same for training, evaluation and predict
   caption_index   int32 (B, S): which of the video's captions, -1 for an unused slot
   video_index     int32 (B,): index into the split, -1 for a padding row
   category        int32 (B,), -1 where unknown
+  key_frame       int32 (B,), of the frames as they are in the batch, -1 where unknown
 """
 
 import dataclasses
@@ -83,6 +84,7 @@ def empty_batch(
     'caption_index': np.full((rows, captions_per_video), -1, np.int32),
     'video_index': np.full(rows, -1, np.int32),
     'category': np.full(rows, -1, np.int32),
+    'key_frame': np.full(rows, -1, np.int32),
   }
 
 
@@ -107,7 +109,8 @@ class Row:
   features: Mapping[str, np.ndarray]
   tokens: np.ndarray  # (S', L), S' <= S
   caption_index: np.ndarray  # (S',)
-  category: int
+  category: int = -1
+  key_frame: int = -1
 
 
 def read_row(
@@ -138,7 +141,7 @@ def read_row(
   """
   index, captions = row
   if index < 0:
-    return Row(-1, {}, np.zeros((0, length), np.int32), np.zeros(0, np.int32), -1)
+    return Row(-1, {}, np.zeros((0, length), np.int32), np.zeros(0, np.int32))
   video = source[index]
   if captions is None:
     captions = np.arange(min(captions_per_video, len(video.captions)))
@@ -147,7 +150,7 @@ def read_row(
   for slot, caption in enumerate(captions):
     tokens[slot] = vocabulary.encode(video.captions[caption], length)
   features = {s.name: _fit(video, s, sizes[s.name], blocks.get(s.name, 1)) for s in streams}
-  return Row(index, features, tokens, captions, video.category)
+  return Row(index, features, tokens, captions, video.category, video.key_frame)
 
 
 def _fit(video: Video, stream: Stream, size: Sequence[int], block: int) -> np.ndarray:
@@ -192,6 +195,7 @@ def stack(
       continue
     batch['video_index'][r] = row.video_index
     batch['category'][r] = row.category
+    batch['key_frame'][r] = row.key_frame
     batch['captions'][r, : len(row.tokens)] = row.tokens
     batch['caption_index'][r, : len(row.tokens)] = row.caption_index
     for stream in streams:

@@ -35,12 +35,14 @@ class Video:
     features: stream name -> array, with the axes of ``schema.KINDS``, but a vector is (0 or 1, D).
       A stream that the video lacks has T = 0. An all-zero region row is an absent region.
     category: number of the video's category, -1 where there is none.
+    key_frame: given by ``key_frames.attach``, -1 where unknown; no part of the record.
   """
 
   video_id: str
   captions: tuple[str, ...]
   features: dict[str, np.ndarray]
   category: int = -1
+  key_frame: int = -1
 
 
 def record_shape(stream: Stream) -> tuple[int | None, ...]:

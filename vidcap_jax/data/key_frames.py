@@ -1,0 +1,69 @@
+"""Key frames from outside: their file, and videos that carry them.
+
+A file is JSON: {"checkpoint": whose model chose, "max_frames": that frames are counted under,
+"splits": {split: {video id: frame}}}.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from vidcap_jax.data.records import Video, VideoSource
+from vidcap_jax.data.schema import DataError
+
+
+def save(
+  path: pathlib.Path, splits: Mapping[str, Mapping[str, int]], checkpoint: str, max_frames: int
+) -> None:
+  """Writes a file of key frames by split and video id."""
+  path.parent.mkdir(parents=True, exist_ok=True)
+  partial = path.with_suffix('.partial')
+  whole = {'checkpoint': checkpoint, 'max_frames': max_frames, 'splits': splits}
+  partial.write_text(json.dumps(whole, indent=1) + '\n')
+  partial.replace(path)
+
+
+def load(path: pathlib.Path, max_frames: int) -> dict[str, int]:
+  """Video id -> key frame, of all splits.
+
+  Raises:
+    DataError: no such file, or its frames were counted otherwise than by ``max_frames``.
+  """
+  if not path.is_file():
+    raise DataError(f"{path}: no such file; a stage with task 'key_frames' writes one")
+  saved = json.loads(path.read_text())
+  if saved['max_frames'] != max_frames:
+    raise DataError(
+      f'{path}: frames were counted with data.max_frames {saved["max_frames"]}, now it is '
+      f'{max_frames}; set it to the same, or choose key frames anew'
+    )
+  return {video: frame for split in saved['splits'].values() for video, frame in split.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class WithKeyFrames:
+  """The videos of a source with key frames from a table; see ``attach``."""
+
+  source: VideoSource
+  table: Mapping[str, int]
+
+  def __len__(self) -> int:
+    return len(self.source)
+
+  def __getitem__(self, index: int) -> Video:
+    video = self.source[index]
+    return dataclasses.replace(video, key_frame=self.table.get(video.video_id, -1))
+
+
+def attach(source: VideoSource, table: Mapping[str, int]) -> VideoSource:
+  """The same videos with their key frames by id, -1 for those that the table lacks."""
+  return WithKeyFrames(source, table) if table else source
+
+
+def lacking(table: Mapping[str, int], ids: Iterable[str]) -> str:
+  """How many videos the table lacks, for people."""
+  absent = [video not in table for video in ids]
+  if not any(absent):
+    return f'all {len(absent)} videos have a saved key frame'
+  return f"{sum(absent)} of {len(absent)} videos have no saved key frame: the model's own is used"
