@@ -1,0 +1,95 @@
+"""The refocused encoder's rows and phases of training, for the configs of its data sets."""
+
+from ml_collections import ConfigDict
+
+from configs import common
+from vidcap_jax.errors import ConfigError
+
+# Table 1's rows: passes of the encoder, how frames are read, whether v_s and v_a are.
+ROWS = {
+  'vre': (2, 'attention', True, True),
+  'kbigru_vs_va': (1, 'attention', True, True),
+  'kbigru': (1, 'attention', False, False),
+  'attention_vs': (0, 'attention', True, False),
+  'soft_attention': (0, 'attention', False, False),
+  'mean_pool': (0, 'mean', False, False),
+}
+
+
+def refocus(c: ConfigDict, row: str, *, grid: bool, audio: bool) -> ConfigDict:
+  """Adds a row's model and stages, with the published settings.
+
+  Args:
+    row: a key of ``ROWS``.
+    grid: whether the stream 'image' is a grid; without there is no v_s.
+    audio: whether there is a stream 'audio'.
+
+  Raises:
+    ConfigError: a row of spatial attention without a grid.
+  """
+  passes, temporal, spatial, heard = ROWS[row]
+  if spatial and not grid and row != 'vre':
+    raise ConfigError(f'variant={row} attends to the cells of a grid; use it without features=')
+  c.model = ConfigDict(
+    {
+      'name': 'refocus',
+      'passes': passes,  # of the encoder: 0 none | 1 from the middle frame | 2 refocused
+      'temporal': temporal,  # attention | mean
+      'stream': 'image',
+      'spatial_stream': 'image' if spatial and grid else '',
+      'audio_stream': 'audio' if heard and audio else '',
+      'hidden': 512,
+      'embed': 512,
+      'attention': 512,  # not published
+      'dropout': 0.5,
+    }
+  )
+  c.data.max_words = 15  # and <EOS>
+  c.data.max_frames = 20
+  c.optimizer.learning_rate = 3e-4  # of Adam, which is not published
+  c.train.epochs = 20.0  # not published, nor is the batch size
+  # A quarter of the words read are the model's own, from the start.
+  c.train.scheduled_sampling.update(
+    {'name': 'linear', 'start_epoch': 0.0, 'increase': 0.25, 'most': 0.25}
+  )
+  if row == 'vre':
+    _phases(c)
+  return c
+
+
+def _phases(c: ConfigDict) -> None:
+  """Step 1 alone; both steps with the reward; its key frames saved; training with them fixed."""
+  objective = {
+    'name': 'refocus',
+    'beta': 0.03,  # of the rewards' loss, eq 22; 0: both passes' cross entropy alone
+    'reward_loss': 'eq21',  # eq21, as meant | eq21_printed | eq19
+  }
+  c.order = ('step1', 'joint', 'choose', 'fixed')
+  c.stages = ConfigDict(
+    {
+      'step1': {'model': {'passes': 1}, 'train': {'epochs': 5.0}},
+      'joint': {'objective': objective, 'train': {'init_from': 'stage:step1'}},
+      'choose': {'task': 'key_frames', 'train': {'init_from': 'stage:joint'}},
+      'fixed': {
+        'objective': {**objective, 'beta': 0.0},
+        'data': {'key_frames': 'stage:choose'},
+        # Not from scratch: a new video's key frame is chosen by what ``joint`` has learned.
+        'train': {'init_from': 'stage:joint'},
+      },
+    }
+  )
+
+
+def run_local(c: ConfigDict, image: str) -> ConfigDict:
+  """The rehearsal (see ``common.run_local``), with short stages.
+
+  Args:
+    image: the extractor of the stream of that name.
+  """
+  audio = c.model.audio_stream
+  common.run_local(c, {'image': image, **({audio: 'random_vector'} if audio else {})})
+  c.eval.every_epochs = 5.0
+  for stage, epochs in (('step1', 10.0), ('joint', 10.0), ('fixed', 5.0)):
+    if stage in c.stages:
+      c.stages[stage].train.epochs = epochs
+  return c
