@@ -130,11 +130,11 @@ def check_fallbacks(config: ConfigDict, workdir: pathlib.Path) -> None:
     DataError: it is a path without a checkpoint.
   """
   for number, stage in enumerate(config.order):
-    settings = stage_config(config, stage)
-    name = settings.eval.fallback
+    its = stage_config(config, stage)
+    name = its.eval.fallback
     earlier = [f'stage:{other}' for other in config.order[:number]]
     if not name.startswith('stage:'):
-      fallback_of(settings, workdir)
+      fallback_of(its, workdir)
     elif name not in earlier:
       raise ConfigError(
         f'eval.fallback {name!r} of stage {stage!r} is no stage that runs before it; those are: '
