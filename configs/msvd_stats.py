@@ -113,6 +113,7 @@ def run_local(c: ConfigDict) -> ConfigDict:
   kinds['random_sequence'] = m.sequence_streams
   common.run_local(c, {name: kind for kind, names in kinds.items() for name in names})
   c.data.captions_per_video = 5
+  c.train.epochs = 20.0
   c.optimizer.name = 'adam'  # RMSprop's first steps, at such a rate, are too long for so few
   c.optimizer.b2, c.optimizer.eps = 0.999, 1e-8
   return c

@@ -116,3 +116,39 @@ def test_additive_attention():
   np.testing.assert_allclose(weights, expected, atol=1e-5)
   np.testing.assert_allclose(context, np.einsum('bsn,bnd->bsd', expected, clean), atol=1e-5)
   assert (np.asarray(context[2]) == 0).all()  # nothing to attend to
+
+
+def test_weights_for_keys_of_any_axes():
+  """Shared keys weigh as in a call; rows' own keys and several sets each on their own."""
+  rng = np.random.default_rng(0)
+  draw = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+  B, S, T, N, D, H, A = 2, 3, 4, 5, 4, 6, 3
+  query, values = draw(B, S, H), draw(B, T * N, D)
+  mask = rng.random((B, T * N)) < 0.7
+  params = {'key': {'kernel': draw(D, A)}, 'query': {'kernel': draw(H, A)}, 'score': draw(A)}
+  cold = np.array([1.0, 0.1], np.float32)
+
+  @jax.jit
+  def run(query, values, mask):
+    attend = AdditiveAttention('temporal', A).bind({'params': params})
+    keys = attend.keys(values)  # (B, T N, A)
+    sets, set_mask = keys.reshape(B, 1, T, N, A), mask.reshape(B, 1, T, N)
+    own = sets[:, 0, :S]  # set s for row s, (B, S, N, A)
+    return {
+      'call': attend(query, keys, values, mask)[1],
+      'shared': attend.weights(query, keys[:, None], mask[:, None]),
+      'sets': attend.weights(query, sets, set_mask),
+      'own': attend.weights(query, own, set_mask[:, 0, :S]),
+      'cold': attend.weights(query, keys[:, None], mask[:, None], cold),
+    }
+
+  got = {name: np.asarray(weights) for name, weights in run(query, values, mask).items()}
+  np.testing.assert_allclose(got['shared'], got['call'], rtol=1e-5, atol=1e-7)
+  sets = got['call'].reshape(B, S, T, N)
+  total = sets.sum(axis=-1, keepdims=True)
+  expected = sets / np.where(total > 0, total, 1)
+  np.testing.assert_allclose(got['sets'], expected, rtol=1e-4, atol=1e-6)
+  np.testing.assert_allclose(got['own'], got['sets'][:, np.arange(S), np.arange(S)], rtol=1e-5)
+  np.testing.assert_allclose(got['cold'][0], got['call'][0], rtol=1e-5)
+  powers = got['call'][1].astype(np.float64) ** 10
+  np.testing.assert_allclose(got['cold'][1], powers / powers.sum(-1, keepdims=True), atol=1e-4)

@@ -66,8 +66,8 @@ class Branches(nn.Module):
 
   def setup(self):
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
-    attend = lambda name: AdditiveAttention(  # noqa: E731
-      self.prefix + name, self.attention, use_bias=True, edit=self.edit, **dtypes
+    attend = lambda name, **changes: AdditiveAttention(  # noqa: E731
+      self.prefix + name, self.attention, use_bias=True, edit=self.edit, **{**dtypes, **changes}
     )
     self.features = nn.Dense(self.project, **dtypes)
     has_space = self.kind != 'sequence'
@@ -79,7 +79,8 @@ class Branches(nn.Module):
         if has_space:
           self.st_spatial = attend('st_spatial')
     if self.variant != 'st':
-      self.ts_temporal = attend('ts_temporal')
+      # In at least float32: what is lost of the scores is divided by a low temperature.
+      self.ts_temporal = attend('ts_temporal', dtype=wide(self.dtype))
       if has_space:
         self.ts_spatial = attend('ts_spatial')
     if self.variant == 'stats':
