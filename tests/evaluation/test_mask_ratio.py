@@ -89,25 +89,30 @@ def test_ratio_0_is_ordinary_evaluation(restored, tiny_data, result):
   assert result['videos'] == 3
 
 
-def test_without_any_weight_the_context_is_zero(restored, tiny_data):
-  """Dropping all is the same as an attention that gives zeros."""
+def test_log_probabilities_of_captions_by_ratio(restored, tiny_data):
+  """At 0 those of the model itself, at 1 those of an attention that gives zeros."""
 
-  def nothing(name, weights, mask):
-    return jnp.zeros_like(weights)
+  def decoder(edit):
+    module = mask_ratio.with_edit(restored.module, edit)
+    return evaluate.make_decoder(module, restored.streams, restored.config, restored.length)
 
+  needs = restored.module.config.needs
   source = open_split(tiny_data, 'val')
-  ids = [source[i].video_id for i in range(len(source))]
-  dropped = mask_ratio.captioner_of(restored, source, ids)({'temporal': 1.0})
-  edited = mask_ratio.with_edit(restored.module, nothing)
-  decode = evaluate.make_decoder(edited, restored.streams, restored.config, restored.length)
-  batches = evaluate.eval_batches(
-    source, restored.vocabulary, restored.streams, edited.config.needs, restored.config,
-    restored.mesh,
-  )  # fmt: skip
-  made = evaluate.caption_videos(
-    decode, restored.params, batches, ids, restored.vocabulary, restored.mesh
+  _, batch = next(
+    evaluate.eval_batches(
+      source, restored.vocabulary, restored.streams, needs, restored.config, restored.mesh
+    )
   )
-  assert dropped == {c['video_id']: c['caption'] for c in made}
+  whole = decoder(None)(restored.params, batch)
+  nothing = decoder(lambda name, weights, mask: jnp.zeros_like(weights))(restored.params, batch)
+  decode = mask_ratio.make_decoder(restored)
+  for ratio, expected in ((0.0, whole), (1.0, nothing)):
+    made = decode(restored.params, batch, {'temporal': jnp.float32(ratio)})
+    np.testing.assert_array_equal(made.tokens, expected.tokens)
+    np.testing.assert_allclose(made.log_prob, expected.log_prob, rtol=1e-5)
+  half = decode(restored.params, batch, {'temporal': jnp.float32(0.5)})
+  for other in (whole, nothing):
+    assert np.abs(half.log_prob - other.log_prob).max() > 1e-4
 
 
 def test_results_are_shares_of_the_original(result):

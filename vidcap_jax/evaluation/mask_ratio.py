@@ -237,7 +237,8 @@ def plot(result: Mapping, path: str | pathlib.Path) -> None:
     panel.set(title=attention, xlabel='share of smallest weights left out')
     panel.grid(alpha=0.3)
   panels[0].set_ylabel('score / original score')
-  panels[0].legend()
+  if panels[0].lines:
+    panels[0].legend()
   figure.savefig(path, dpi=150)
 
 

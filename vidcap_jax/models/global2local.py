@@ -106,7 +106,7 @@ class Global2LocalConfig:
   def needs(self) -> Needs:
     """Two aligned sequences; with picks, regions of one of every ``stride`` frames."""
     sequences = (self.frame_stream, self.clip_stream)
-    streams = dict.fromkeys(sequences, ('sequence',))
+    streams: dict[str, tuple[str, ...]] = dict.fromkeys(sequences, ('sequence',))
     if not self.picks:
       return Needs(streams, dict.fromkeys(sequences, 1))
     streams[self.region_stream] = ('regions', 'grid')
@@ -156,15 +156,15 @@ class Global2Local(nn.Module):
     attention = functools.partial(BilinearAttention, features=c.attention, edit=c.edit, **dtypes)
     self.frame_embed = nn.Dense(c.project, **dtypes)
     self.clip_embed = nn.Dense(c.project, **dtypes)
-    self.attend_frames = attention('temporal_2d')
-    self.attend_clips = attention('temporal_3d')
+    self.attend_frames = attention(name_of='temporal_2d')
+    self.attend_clips = attention(name_of='temporal_3d')
     if c.alignment:
-      self.attend_aligned = attention('temporal')
+      self.attend_aligned = attention(name_of='temporal')
       self.align = nn.Dense(c.aligned, use_bias=False, **dtypes)
       self.align_bias = self.param('align_bias', nn.initializers.zeros, (c.aligned,), c.param_dtype)
     if c.picks:
       self.region_embed = nn.Dense(c.project_regions, **dtypes)
-      self.attend_regions = attention('spatial')
+      self.attend_regions = attention(name_of='spatial')
     self.words = nn.Embed(
       c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
     )
@@ -181,16 +181,16 @@ class Global2Local(nn.Module):
     frames = self._embed(self.frame_embed, inputs, c.frame_stream, self.attend_frames)
     clips = self._embed(self.clip_embed, inputs, c.clip_stream, self.attend_clips)
     aligned = regions = choosable = None
+    # A slot exists where its frame or clip does; the other is a zero vector.
+    in_time = frames.mask | clips.mask  # (B, T)
     if c.alignment:
-      # A slot exists where its frame or clip does; the other is a zero vector.
       both = jnp.concatenate([frames.values, clips.values], axis=-1)  # (B, T, 2P)
-      mask = frames.mask | clips.mask
-      aligned = Source(self.align(both), self.attend_aligned.keys(both), mask)
+      aligned = Source(self.align(both), self.attend_aligned.keys(both), in_time)
     if c.picks:
       regions = self._embed(self.region_embed, inputs, c.region_stream, self.attend_regions)
       B, units, _ = regions.mask.shape
       # A frame without regions has nothing to show, be it padding or not.
-      in_time = aligned.mask.reshape(B, units, c.stride).any(axis=-1)
+      in_time = in_time.reshape(B, units, c.stride).any(axis=-1)
       choosable = in_time & regions.mask.any(axis=-1)
     return Memory(frames, clips, aligned, regions, choosable)
 
