@@ -15,7 +15,7 @@ CELL_CHANNELS = 64  # of a cell or region
 CELLS = 7  # rows and columns of the grid
 MOST_REGIONS = 10
 # Layers like those of a 3D CNN: rows and columns, channels, frames that one of theirs stands for.
-PYRAMID = {'pool2': (14, 8, 1), 'pool3': (7, 16, 2), 'pool4': (4, 24, 4), 'pool5': (2, 32, 8)}
+PYRAMID = {'pool2': (14, 4, 1), 'pool3': (7, 8, 2), 'pool4': (4, 16, 4), 'pool5': (2, 16, 8)}
 
 
 def _weights(seed: int, inputs: int, outputs: int) -> np.ndarray:

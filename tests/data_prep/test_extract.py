@@ -89,8 +89,8 @@ def test_random_layers_are_on_one_clock(paths):
     assert arrays[name].shape[1:] == (rows, rows, channels)
     assert arrays[name].std() > 0
   frames = random_features.load()(np.zeros((4, 28, 28, 3), np.uint8), ('pool2', 'pool5'))
-  assert frames['pool2'].shape == (4, 14, 14, 8)
-  assert frames['pool5'].shape == (4, 2, 2, 32)
+  assert frames['pool2'].shape == (4, 14, 14, 4)
+  assert frames['pool5'].shape == (4, 2, 2, 16)
 
 
 def test_a_video_alone_and_in_a_folder_give_the_same(paths, tmp_path):

@@ -20,9 +20,9 @@ class Case:
     attention: names of the weights that its steps give.
     seed: of parameters with which the best captions of videos differ.
     first_look: the first step that has them; zeros before.
-    silent: parts of it that cross entropy gives no gradient, as their choices are random draws or
-      maxima.
+    silent: parts of it that cross entropy gives no gradient, as their choices are maxima.
     key_frames: of the videos, from outside, -1 for unknown; repeated as needed.
+    draws: whether it draws at random in training, and so is trained by the multi-sample bound.
   """
 
   name: str
@@ -33,6 +33,7 @@ class Case:
   first_look: int = 0
   silent: tuple = ()
   key_frames: tuple = ()
+  draws: bool = False
 
   @property
   def blocks(self):
@@ -75,14 +76,13 @@ def dual_afr_cases():
   two = {name: three[name] for name in ('pool4', 'pool5')}
   both = ('layer', 'spatiotemporal')
 
-  def case(name, streams, kernels=(), attention=(), silent=(), **settings):
+  def case(name, streams, kernels=(), attention=(), draws=False, **settings):
     settings |= {'name': 'dual_afr', **sizes, 'layers': tuple(streams), 'kernels': kernels}
     settings['ratios'] = tuple(2**n for n in reversed(range(len(streams))))
-    return Case(name, settings, {**top, **streams}, attention, 1, silent)
+    return Case(name, settings, {**top, **streams}, attention, first_look=1, draws=draws)
 
   yield case('dual_afr-soft', three, (5, 3), both)
-  silent = ('attend_positions', 'attend_layers')
-  yield case('dual_afr-hard', two, (3,), both, silent, choice='hard')
+  yield case('dual_afr-hard', two, (3,), both, draws=True, choice='hard')
   yield case('dual_afr-pool4', {'pool4': two['pool4']}, (), ('spatiotemporal',))
   yield case('dual_afr-lstm', {}, top='lstm')
   for alignment in ('mlp', 'max', 'average', 'hypercolumn'):

@@ -14,6 +14,7 @@ from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.unroll import greedy, shift_right, teacher_forcing
 from vidcap_jax.models.captioner import Inputs, bind, init_params, is_captioner
 from vidcap_jax.objectives.cross_entropy import caption_loss, cross_entropy, token_log_probs
+from vidcap_jax.objectives.multi_sample import multi_sample_loss
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 
@@ -103,7 +104,11 @@ class Setup:
     return jnp.moveaxis(captioner.logits(unrolled.hidden), 0, 2), unrolled.attention
 
   def _loss(self, params, inputs, targets, key):
-    return caption_loss(bind(self.module, params), inputs, targets, key, smoothing=0.1)
+    captioner = bind(self.module, params)
+    if self.case.draws:
+      _, surrogate = multi_sample_loss(captioner, inputs, targets, key, K=2)
+      return surrogate, (targets != PAD).sum(dtype=surrogate.dtype)
+    return caption_loss(captioner, inputs, targets, key, smoothing=0.1)
 
   def logits(self, inputs, targets=None):
     return np.asarray(self.forward(self.params, inputs, self._targets(targets))[0])

@@ -12,7 +12,7 @@ from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import bind
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.objectives.cross_entropy import token_log_probs
+from vidcap_jax.objectives.cross_entropy import caption_loss, token_log_probs
 from vidcap_jax.objectives.multi_sample import bound, multi_sample_loss, score_term, signals
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
@@ -127,6 +127,18 @@ def test_models_and_settings_that_do_not_fit(hard):
       ),
       fc7.params,
     )
+  for own_words in (None, 0.5):
+    with pytest.raises(ConfigError, match="set objective.name to 'multi_sample'"):
+      jax.eval_shape(
+        lambda params: caption_loss(
+          bind(hard.module, params),
+          rows(hard.inputs, slice(1)),
+          hard.targets[:1],
+          jax.random.key(0),
+          own_words=own_words,  # noqa: B023
+        ),
+        hard.params,
+      )
   with pytest.raises(ConfigError, match='at least 2'):
     objective(hard, **{'objective.draws': 1})
   with pytest.raises(ConfigError, match='label_smoothing must be 0'):

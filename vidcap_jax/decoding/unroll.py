@@ -108,7 +108,7 @@ def scheduled_sampling(
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
     logits = captioner.logits(jax.lax.stop_gradient(hidden))
     drawn = inverse_cdf(constrain(WORDS_ONLY, logits), draw)
-    return (carry, drawn), Unrolled(hidden, extras.aux, {})
+    return (carry, drawn), Unrolled(hidden, extras.aux, {}, extras.draw_log_prob)
 
   _, S, L = targets.shape
   state = (captioner.start(memory, S, L), words[0])

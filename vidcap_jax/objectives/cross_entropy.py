@@ -69,6 +69,9 @@ def caption_loss(
 
   Returns:
     (sum, count); the model's own losses (``Extras.aux``) are added under the word mask.
+
+  Raises:
+    ConfigError: the model draws at random: what it draws by would not be trained.
   """
   _, S, L = targets.shape
   noise_key, sampling_key = jax.random.split(key)
@@ -79,6 +82,11 @@ def caption_loss(
   else:
     unrolled = scheduled_sampling(
       captioner, memory, targets, noise.steps, ratio=own_words, key=sampling_key
+    )
+  if unrolled.draw_log_prob is not None:
+    raise ConfigError(
+      'the model draws at random in training, and cross entropy gives its draws no gradient: set '
+      "objective.name to 'multi_sample', or model.choice to 'soft'"
     )
   # The vocabulary product over all words at once, after the scan, as one flat matrix: XLA's CPU
   # code for the loss and its gradient is a quarter faster than over (L, B, S, V).
