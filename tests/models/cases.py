@@ -125,7 +125,6 @@ CASES = [
     GRID,
     ('words', 'st_temporal'),
   ),
-  Case('st by mean', {**STATS, 'variant': 'st', 'pooling': 'mean'}, GRID, ('words', 'st_spatial')),
   Case(
     'global',
     {**G2L, 'clip_stream': 'image', 'alignment': False, 'activation': 'tanh', 'picks': 0},

@@ -40,7 +40,7 @@ def load_branches(d):
 class Setup:
   """STaTS with the oracle's weights, its video in memory and its query."""
 
-  def __init__(self, d, dtype, temperature=1.0, kind='grid', **changes):
+  def __init__(self, d, dtype, temperature=1.0, **changes):
     P, H = d['in/x'].shape[-1], d['in/h_prev'].shape[-1]
     config = StatsConfig(
       vocab_size=V,
@@ -165,7 +165,7 @@ def test_combination_of_the_branches(oracle, precision, close, strict_dtypes):
   d = oracle('stats_eq1_12')
   setup = Setup(d, precision, temperature=0.1)
   x, _, attention = setup.branches(
-    '__call__', setup.query, setup.view, setup.memory.temperature, True
+    '__call__', setup.query, setup.view, setup.memory.temperature, train=True
   )
   close(x[:, 0], d['out/combine/x'])
   close(attention['branch'][:, 0], d['out/combine/weights'])
