@@ -12,6 +12,11 @@ Table 1's rows are settings of this one model:
   KBiGRU           passes=1 temporal='attention' spatial_stream=''      audio_stream=''
   KBiGRU+v_s+v_a   passes=1 temporal='attention' spatial_stream='image' audio_stream='audio'
   VRE              passes=2 temporal='attention' spatial_stream='image' audio_stream='audio'
+
+Where the paper is silent: the middle of K frames is frame floor(K / 2); of equal weights the first
+frame's counts; the GRU's reset comes after the product; W_a and the decoder are shared by both
+passes; means run over what is valid, and a video without sound has zeros for it. Without an encoder
+the LSTM starts from zeros with <BOS>. Audio and a mean frame are read at every step.
 """
 
 import dataclasses
