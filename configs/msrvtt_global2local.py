@@ -30,6 +30,7 @@ Not run on MSR-VTT itself: expected score and time are unknown.
 """
 
 from configs import common
+from vidcap_jax.data.schema import Stream
 
 ROWS = {
   'local2': {'picks': 2},
@@ -39,12 +40,19 @@ ROWS = {
   'local3': {'picks': 3},
   'local2_argmax': {'picks': 2, 'sampler': 'argmax'},
 }
-FEATURES = ('image_motion', 'image')
+VARIANTS = {'variant': tuple(ROWS), 'features': ('image_motion', 'image')}
+# 30 seconds, the longest clip's length, at 30 frames a second.
+STREAMS = (
+  Stream('image', 'sequence', (None, 1536), longest=180),
+  Stream('motion', 'sequence', (None, 2048), longest=180),
+  Stream('objects', 'regions', (None, None, 2048), longest=60, most_regions=16),
+)
+VOCABULARY = 13_491
 
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
-  chosen = common.read_variant(variant, variant=tuple(ROWS), features=FEATURES)
+  chosen = common.read_variant(variant, **VARIANTS)
   c = common.global2local(common.base())
   c.model.update(ROWS[chosen['variant']])
   if chosen['features'] == 'image':

@@ -13,6 +13,16 @@ Not run on MSVD itself: expected score and time are unknown.
 """
 
 from configs import msrvtt_global2local
+from vidcap_jax.data.schema import Stream
+
+VARIANTS = msrvtt_global2local.VARIANTS
+# A minute, the longest clip's length, at 30 frames a second.
+STREAMS = (
+  Stream('image', 'sequence', (None, 1536), longest=360),
+  Stream('motion', 'sequence', (None, 2048), longest=360),
+  Stream('objects', 'regions', (None, None, 2048), longest=120, most_regions=16),
+)
+VOCABULARY = 3_468
 
 
 def get_config(variant: str = ''):
