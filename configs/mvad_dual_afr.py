@@ -34,7 +34,7 @@ Not run on the real data: score and time are unknown. Nearly all of a step is po
 0.28 TFLOP for every 8 seconds of a video, padded to the longest, and twice that backward:
 --config.train.dtype=bfloat16 and --config.data.max_frames (frames of pool2, one a second) help.
 ``:runlocal``, or with a row ``:hard,runlocal``, trains it small on rendered clips with
-random-weight layers of the same ratios.
+random-weight layers of the same ratios: three minutes of CPU time.
 """
 
 from configs import common
