@@ -16,6 +16,7 @@ from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.journal import read_journal
+from vidcap_jax.objectives import make_objective
 
 
 @pytest.fixture(autouse=True)
@@ -321,6 +322,26 @@ def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
   with pytest.raises(train.Diverged, match='4 updates were not finite'):
     tiny.run(config, tmp_path / 'work')
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
+
+
+def test_grouped_batches_are_divided_by_their_mean_number_of_words(
+  tiny_data, tmp_path, monkeypatch
+):
+  asked = []
+
+  def make(config, module, tokens_per_step):
+    asked.append(tokens_per_step)
+    return make_objective(config, module, tokens_per_step)
+
+  monkeypatch.setattr(train, 'make_objective', make)
+  for name, buckets in (('grouped', (6,)), ('mixed', ())):
+    config = tiny.small_config(tiny_data, epochs=1.0)
+    config.data.length_buckets = buckets
+    tiny.run(config, tmp_path / name)
+  records = open_split(tiny_data, 'train')
+  texts = [caption for i in range(len(records)) for caption in records[i].captions]
+  words = sum(len(text.split()) + 1 for text in texts)  # and the end of each
+  assert asked == [words / 2, None]  # two steps an epoch
 
 
 # ---------------------------------------------------------------- what is found before training

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.models.test_invariants import GARBAGE, Case, close, dirty, finite, make_inputs, rows
+from tests.models.cases import Case
+from tests.models.test_invariants import GARBAGE, close, dirty, finite, make_inputs, rows
 from tests.models.test_invariants import make_targets as make_captions
 from vidcap_jax import distributed, models
 from vidcap_jax.data.vocabulary import PAD

@@ -6,10 +6,13 @@ import numpy as np
 import optax
 import pytest
 
-from tests.models.test_invariants import CASES, L, Setup, finite, rows
+from configs import common
+from tests.models.cases import CASES
+from tests.models.test_invariants import L, S, Setup, finite, rows
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import bind
+from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.cross_entropy import (
   caption_loss,
   cross_entropy,
@@ -103,6 +106,32 @@ def test_losses_of_batches_add_up(setup, quiet):
   parts = sum(quiet(rows(setup.inputs, h), setup.targets[h]) for h in (slice(0, 4), slice(4, 8)))
   expected = cross_entropy(setup.logits(setup.inputs), setup.targets, smoothing=0.1)
   np.testing.assert_allclose(parts, expected, rtol=1e-5)
+
+
+def test_batches_of_short_and_of_long_captions_weigh_each_word_alike(setup):
+  """Their gradients add up to that of one batch of all, times the batches' share of the words."""
+  config = common.base()
+  config.train.label_smoothing = 0.1
+  module = setup.module.clone(config=dataclasses.replace(setup.module.config, dropout=0.0))
+  long = np.where(np.arange(S)[:, None] == 0, setup.targets, PAD)  # the first caption of each
+  short = np.where(np.arange(S)[:, None] == 1, setup.targets, PAD)
+  short[..., 2:] = PAD
+  both = np.where(short == PAD, long, short)
+  words = [(x != PAD).sum() for x in (long, short, both)]
+  assert words[0] > 1.5 * words[1]
+
+  def gradient(targets, tokens_per_step):
+    objective = make_objective(config, module, tokens_per_step)
+    run = jax.jit(jax.grad(objective.loss, has_aux=True))
+    batch = {'captions': targets}
+    return run(setup.params, batch, setup.inputs, jax.random.key(0), jnp.float32(0), {})
+
+  (a, (one, _)), (b, (two, _)) = (gradient(x, float(words[2] / 2)) for x in (long, short))
+  whole, (all_words, _) = gradient(both, None)
+  jax.tree.map(lambda x, y, z: np.testing.assert_allclose((x + y) / 2, z, atol=1e-6), a, b, whole)
+  # What is logged is the mean over the batch's own words.
+  mean = (one['loss'] * words[0] + two['loss'] * words[1]) / words[2]
+  np.testing.assert_allclose(mean, all_words['loss'], rtol=1e-5)
 
 
 def test_the_models_own_losses_are_added_under_the_word_mask(setup):

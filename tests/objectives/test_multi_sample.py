@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from configs import common
-from tests.models.test_invariants import CASES, L, S, Setup, finite, rows
+from tests.models.cases import CASES
+from tests.models.test_invariants import L, S, Setup, finite, rows
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError

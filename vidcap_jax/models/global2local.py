@@ -3,6 +3,13 @@
 At every word the decoder's last output attends to frames, to clips and to both joined; the joint
 weights guide a Gumbel top-k sampler to K of the frames whose regions are known (one of every
 three), and a spatial attention looks at the regions of each. A two-layer GRU reads it all.
+
+Where the paper is silent: sigma is ReLU; phi of equation 4 stands inside the sum, and padding is
+left out of it; the sampler's noise is new for each pick while training and absent afterwards, and
+what is left of a weight is clamped at 1e-12 before its logarithm; a frame without regions is not
+picked, and where fewer frames than picks have some a frame counts once for each of its picks;
+region weights sum to 1 a pick. States begin at zero, so attention is even at the first word, where
+frames of equal weight share a pick when there is no noise. Dropout is ours.
 """
 
 import dataclasses
