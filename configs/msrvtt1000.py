@@ -9,6 +9,12 @@ Data: VGG16 frame features squeezed to 128 channels, 50 frames a video; training
 validation on video800-899, 20 captions each; 3,315 words (seen 3 times, captions of 20 words).
 Any other data set with a sequence stream called ``image`` trains with it too.
 
+Variants: ``model=stats|refocus|dual_afr|global2local`` trains another paper's model, as far as one
+sequence of vectors allows: STaTS with ranked attention over frames, the refocused encoder in its
+stages, dualAFR with this one layer, Global2Local's clip-frame attention with frames as clips.
+Sizes and training are those of the temporal model, so that their scores can be compared
+(docs/models.md); ``runlocal`` for rendered clips.
+
 Three seeds to the end have not been measured. Two seeds that were stopped after 7 epochs: best
 validation CIDEr 0.379 and 0.385, BLEU-4 0.340 and 0.344 (epochs 7 and 6, beam 5). For
 comparison on the same videos: the best constant caption 0.179 / 0.197; the medoid caption of the
@@ -16,25 +22,49 @@ nearest training video 0.318 / 0.206 (python -m benchmarks.msrvtt1000_reference)
 Speed on one core of a busy 2-core machine: about 100 captions a second, 27 minutes for 10 epochs.
 """
 
-from configs import common
+from configs import common, msvd_stats, refocus_rows
 from vidcap_jax.data.schema import Stream
 
-VARIANTS: dict[str, tuple[str, ...]] = {}
+VARIANTS = {'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local')}
 STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)
 VOCABULARY = 3_319
 
 
 def get_config(variant: str = ''):
-  """The config; ``:runlocal`` for rendered clips."""
-  c = common.temporal_spatial(common.base(), 'temporal')
-  c.model.global_streams = ('image',)
-  c.model.temporal_streams = ('image',)
-  c.model.hidden = c.model.embed = c.model.project = c.model.attention = 256
+  """The config; see the module's docstring for the variants."""
+  chosen = common.read_variant(variant, **VARIANTS)
+  c = common.base()
+  add_model(c, chosen['model'])
+  for size in ('hidden', 'embed', 'project', 'attention', 'project_regions', 'aligned'):
+    if size in c.model:
+      c.model[size] = 256
   c.data.captions_per_video = 4
   c.train.batch_size = 16
   c.train.epochs = 10.0
   c.optimizer.learning_rate = 1e-3
   c.optimizer.schedule.name = 'step'
-  if common.read_variant(variant, **VARIANTS)['runlocal']:
+  if chosen['runlocal']:
     common.run_local(c, {'image': 'random_sequence'})
   return c.lock()
+
+
+def add_model(c, name: str) -> None:
+  """A paper's model on the one stream; all but its model section stays as it is."""
+  if name == 'temporal':
+    common.temporal_spatial(c, 'temporal')
+    c.model.global_streams = c.model.temporal_streams = ('image',)
+  elif name == 'stats':
+    row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'image'}
+    c.model = msvd_stats.stats(common.base(), row, STREAMS).model
+  elif name == 'refocus':
+    rows = refocus_rows.refocus(common.base(), 'vre', grid=False, audio=False)
+    c.model, c.order, c.stages, c.objective = rows.model, rows.order, rows.stages, rows.objective
+    for stage, epochs in (('step1', 3.0), ('joint', 7.0), ('fixed', 3.0)):
+      c.stages[stage].train = {**c.stages[stage].get('train', {}), 'epochs': epochs}
+  elif name == 'dual_afr':
+    c.model = common.dual_afr(common.base(), 'fc7').model
+    c.model.update({'layers': ('image',), 'ratios': (1,), 'top_stream': 'image'})
+    c.model.init_scale = 0.08  # the paper's 0.01 takes longer to leave
+  else:
+    c.model = common.global2local(common.base()).model
+    c.model.update({'picks': 0, 'clip_stream': 'image'})

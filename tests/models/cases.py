@@ -84,6 +84,7 @@ def dual_afr_cases():
   yield case('dual_afr-soft', three, (5, 3), both)
   yield case('dual_afr-hard', two, (3,), both, draws=True, choice='hard')
   yield case('dual_afr-pool4', {'pool4': two['pool4']}, (), ('spatiotemporal',))
+  yield case('dual_afr-one_sequence', top, (), ('spatiotemporal',))
   yield case('dual_afr-lstm', {}, top='lstm')
   for alignment in ('mlp', 'max', 'average', 'hypercolumn'):
     yield case(f'dual_afr-{alignment}', two, (3,), both, alignment=alignment)

@@ -205,8 +205,8 @@ def test_streams_that_a_video_lacks(setup):
 def test_attention_weights(setup):
   """They sum to 1, or are 0 where nothing is valid."""
   _, attention = setup.forward(setup.params, dirty(setup.inputs, np.nan), setup.targets)
-  assert tuple(attention) == setup.case.attention
-  for weights in attention.values():
+  assert set(attention) == set(setup.case.attention)
+  for name, weights in attention.items():
     assert weights.shape[:3] == (L, B, S)
     weights = np.asarray(weights)
     assert (weights[: setup.case.first_look] == 0).all()
@@ -214,7 +214,10 @@ def test_attention_weights(setup):
     assert (weights >= 0).all()
     nothing = (weights == 0).all(axis=-1)
     assert (nothing == nothing[:1, :, :1]).all()
-    assert nothing[0, 3, 0].all() and not nothing[0, :2].any()  # noqa: PT018
+    # What a word recalls and how two branches are weighed does not depend on there being frames.
+    of_video = name.rpartition('/')[2] not in ('words', 'branch')
+    assert nothing[0, 3, 0].all() == of_video
+    assert not nothing[0, :2].any()
     np.testing.assert_allclose(weights.sum(axis=-1), ~nothing, atol=1e-5)
 
 

@@ -23,9 +23,13 @@ ALIGNMENTS = ('convolution', 'mlp', 'max', 'average', 'hypercolumn')
 def to_maps(name: str, x: Array, mask: Array) -> tuple[Array, Array]:
   """A grid stream (B, T, N, D), (B, T, N) as maps (B, T, R, R, D), zero where masked, and mask.
 
+  A sequence (B, T, D) is a grid of one cell.
+
   Raises:
     ConfigError: N is not a square; names the stream.
   """
+  if x.ndim == 3:
+    x, mask = x[:, :, None], mask[:, :, None]
   *lead, N, D = x.shape
   R = math.isqrt(N)
   if R * R != N:

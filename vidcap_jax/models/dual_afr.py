@@ -38,7 +38,7 @@ class DualAFRConfig:
     choice: 'soft' or 'hard'; hard draws by the noise in training and takes the largest weight
       otherwise. The draws have no gradient but through an objective such as multi_sample.
     layers: grid streams, square, from the finest layer to the one that all are aligned to; () for
-      no context.
+      no context. A single layer may be a sequence, one cell a frame.
     ratios: how many times as fine as the last layer each one is, in time, rows and columns.
     kernels: sizes of the aligning convolutions, for all layers but the last.
     alignment: one of ``alignment.ALIGNMENTS``; not used with a single layer.
@@ -92,7 +92,10 @@ class DualAFRConfig:
   @property
   def needs(self) -> Needs:
     """The layers are on one clock; the top's windows have their own."""
-    streams = {self.top_stream: ('sequence', 'vector')} | dict.fromkeys(self.layers, ('grid',))
+    kinds = ('grid',) if len(self.layers) > 1 else ('grid', 'sequence')
+    streams = {self.top_stream: ('sequence', 'vector')} | dict.fromkeys(self.layers, kinds)
+    if self.top_stream in self.layers:
+      streams[self.top_stream] = ('sequence',)
     blocks = dict(zip(self.layers, self.ratios)) if len(self.layers) > 1 else {}
     return Needs(streams, blocks)
 
