@@ -131,10 +131,10 @@ def variants(path: str, known: Mapping[str, tuple[str, ...]]) -> list[str]:
   return [f'{path}:{v}' if v else path for v in common.each_variant(**known)]
 
 
-def table(found: Sequence[Size]) -> str:
-  """The sizes in a Markdown table that can be read as it is."""
+def table(rows: Sequence[tuple[str, ...]]) -> str:
+  """Rows of ``cells`` as a Markdown table that can be read as it is."""
   head = ('config', 'stage', 'parameters', 'GFLOP a caption', 'MB a caption')
-  cells = [head, *(_cells(size) for size in found)]
+  cells = [head, *rows]
   widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
   fit = lambda row: [  # noqa: E731  text to the left, numbers to the right
     cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
@@ -143,7 +143,8 @@ def table(found: Sequence[Size]) -> str:
   return '\n'.join(f'| {" | ".join(row)} |' for row in (fit(head), rule, *map(fit, cells[1:])))
 
 
-def _cells(size: Size) -> tuple[str, ...]:
+def cells(size: Size) -> tuple[str, ...]:
+  """A size as a row of the table."""
   flops, megabytes = size.per_caption.flops / 1e9, size.per_caption.bytes / 1e6
   name = size.config.removeprefix('configs/')
   return (
@@ -155,16 +156,28 @@ def _cells(size: Size) -> tuple[str, ...]:
   )
 
 
-def replace_block(text: str, block: str) -> str:
-  """A page with what stands between the two marks replaced.
+def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence[str]) -> str:
+  """A page whose table, between the two marks, has its rows of the measured configs replaced.
+
+  Args:
+    text: the page.
+    measured: rows of ``cells``.
+    listed: all configs in the order of the table; earlier rows of others are dropped.
 
   Raises:
-    UserError: the page lacks them.
+    UserError: the page lacks the marks.
   """
   before, begin, rest = text.partition(BEGIN)
-  _, end, after = rest.partition(END)
+  block, end, after = rest.partition(END)
   if not (begin and end):
     raise UserError(f'the page needs the lines {BEGIN} and {END}')
+  names = [config.removeprefix('configs/') for config in listed]
+  anew = {row[0] for row in measured}
+  lines = [line for line in block.splitlines() if line.startswith('|')][2:]
+  kept = [tuple(cell.strip() for cell in line.strip('|').split('|')) for line in lines]
+  rows = [row for row in kept if row[0] in names and row[0] not in anew] + list(measured)
+  place = {name: i for i, name in enumerate(names)}
+  block = table(sorted(rows, key=lambda row: place.get(row[0], len(place))))  # stages in order
   return f'{before}{begin}\n\n{block}\n\n{end}{after}'
 
 
@@ -179,7 +192,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     '--config', metavar='FILE[:VARIANT]', help='that one; without a variant all of the file'
   )
   parser.add_argument('--json', metavar='FILE', help='also write the numbers there')
-  parser.add_argument('--write', metavar='PAGE', help='put the table between the marks of a page')
+  parser.add_argument(
+    '--write', metavar='PAGE', help="put these rows into a page's table, the others staying"
+  )
   options = parser.parse_args(arguments)
   try:
     chosen = _chosen(options.config)
@@ -187,10 +202,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number, config in enumerate(chosen, 1):
       print(f'{number} of {len(chosen)}: {config}', file=sys.stderr, flush=True)
       found += sizes(config)
-    print(table(found))
+    rows = [cells(size) for size in found]
+    print(table(rows))
     if options.write:
       page = pathlib.Path(options.write)
-      page.write_text(replace_block(page.read_text(), table(found)))
+      page.write_text(update_page(page.read_text(), rows, every_config('configs')))
     if options.json:
       write([row for size in found for row in _rows(size)], options.json)
   except (UserError, OSError) as error:

