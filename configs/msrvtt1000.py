@@ -42,7 +42,7 @@ def get_config(variant: str = ''):
   c.train.batch_size = 16
   c.train.epochs = 10.0
   c.optimizer.learning_rate = 1e-3
-  c.optimizer.schedule.name = 'step'
+  c.optimizer.schedule.name = 'cosine'
   if chosen['runlocal']:
     common.run_local(c, {'image': 'random_sequence'})
   return c.lock()

@@ -13,30 +13,40 @@ a busy 2-core machine (CPU only), seed 0, 420 steps:
 
 CPU time, user and system: data 3:47, training 2:02, evaluation and three captions 0:50, all 6:39.
 Wall time on one busy core: 10:42; on 2 idle ones it has not been measured.
+
+Variants: ``model=spatial|stats|refocus`` looks at the 7 x 7 cells of the same network's last layer
+too: the VATEX model's spatial branch, STaTS, and the refocused encoder's first pass with v_s. Eight
+frames of a clip are read, and a record holds 2.5 MB. ``runlocal`` is smaller still.
 """
 
-from configs import common
+from configs import common, msvd_stats, refocus_rows
 from vidcap_jax.data.schema import Stream
 
-VARIANTS: dict[str, tuple[str, ...]] = {}
+VARIANTS = {'model': ('temporal', 'spatial', 'stats', 'refocus')}
 STREAMS = (
   Stream('image', 'sequence', (None, 1280), longest=20),
   Stream('motion', 'sequence', (None, 768), longest=20),
+  Stream('cells', 'grid', (None, 7, 7, 1280), longest=20),
 )
 VOCABULARY = 63
 
 
 def get_config(variant: str = ''):
-  """The config; ``:runlocal`` is smaller still."""
-  c = common.temporal_spatial(common.base(), 'temporal')
+  """The config; see the module's docstring for the variants."""
+  chosen = common.read_variant(variant, **VARIANTS)
+  c = common.base()
   c.data.recipe.videos = 600
   c.data.recipe.streams = {
     'image': 'efficientnet_lite0',
     'motion': 'efficientnet_lite0_motion',
   }
-  c.model.global_streams = ('image', 'motion')
-  c.model.temporal_streams = ('image', 'motion')
-  c.model.hidden = c.model.embed = c.model.project = c.model.attention = 128
+  add_model(c, chosen['model'])
+  if chosen['model'] != 'temporal':
+    c.data.recipe.streams['cells'] = 'efficientnet_lite0_grid'
+    c.data.max_frames = 8
+  for size in ('hidden', 'embed', 'project', 'attention'):
+    if size in c.model:
+      c.model[size] = 128
   c.model.dropout = 0.2
   # All captions are of about one length, 11 words at most.
   c.data.max_words = 11
@@ -49,6 +59,21 @@ def get_config(variant: str = ''):
   c.optimizer.learning_rate = 4e-3
   c.optimizer.schedule.name = 'cosine'
   c.eval.every_epochs = 10.0
-  if common.read_variant(variant, **VARIANTS)['runlocal']:
-    common.run_local(c, {'image': 'random_sequence', 'motion': 'random_sequence'})
+  if chosen['runlocal']:
+    cells = {'cells': 'random_grid'} if 'cells' in c.data.recipe.streams else {}
+    common.run_local(c, {'image': 'random_sequence', 'motion': 'random_sequence', **cells})
   return c.lock()
+
+
+def add_model(c, name: str) -> None:
+  """A model on these streams; all but its model section stays as it is."""
+  if name in ('temporal', 'spatial'):
+    common.temporal_spatial(c, name)
+    c.model.global_streams = c.model.temporal_streams = ('image', 'motion')
+    c.model.spatial_stream = 'cells'
+  elif name == 'stats':
+    row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'cells+motion'}
+    c.model = msvd_stats.stats(common.base(), row, STREAMS).model
+  else:
+    c.model = refocus_rows.refocus(common.base(), 'kbigru_vs_va', grid=True, audio=False).model
+    c.model.stream = c.model.spatial_stream = 'cells'
