@@ -55,7 +55,6 @@ def arrays(workdir):
   return step, jax.tree.leaves_with_path(checkpoint.read_params_as_saved(path))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 60)
 def test_two_processes_train_as_one(tiny_data, tmp_path):
   with tiny.without_java():

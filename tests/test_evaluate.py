@@ -193,7 +193,6 @@ def test_every_video_once_whatever_the_batch_size(restored, later):
     )
 
 
-@pytest.mark.slow
 def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path):
   """A checkpoint of eight devices, read by a process that has one; real PTB and METEOR."""
   workdir = tmp_path / 'moved'

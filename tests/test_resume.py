@@ -53,7 +53,6 @@ def run_until(text: str, signal_number: int, argv, cwd) -> tuple[int, str]:
     process.kill()
 
 
-@pytest.mark.slow
 def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
   config = f'--config={ROOT / "tests" / "tiny.py"}'
   argv = [sys.executable, '-u', '-m', 'vidcap_jax.main', config, f'--config.data.dir={tiny_data}']

@@ -166,3 +166,20 @@ CASES = [
     key_frames=(4, -1, 0, 0, 1),
   ),
 ]
+
+# Between them every part of every model; the rest, marked slow, are other ways through the same.
+EVERY_TIME = (
+  'vanilla',
+  'temporal',
+  'spatial',
+  'stats',
+  'stats on regions',
+  'stats on two streams with categories',
+  'global',
+  'global2local',
+  'dual_afr-soft',
+  'dual_afr-hard',
+  'dual_afr-mlp',
+  'kbigru_vs_va',
+  'refocus',
+)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.models.cases import CASES, V
+from tests.models.cases import CASES, EVERY_TIME, V
 from vidcap_jax import distributed, models
 from vidcap_jax.data.vocabulary import EOS, PAD, UNK
 from vidcap_jax.decoding.beam import beam_search
@@ -25,6 +25,7 @@ GARBAGE = [np.nan, np.inf, -1e30]
 def test_every_captioner_is_among_the_cases():
   captioners = {name for name, (_, module) in models.MODELS.items() if is_captioner(module)}
   assert {case.settings['name'] for case in CASES} == captioners
+  assert set(EVERY_TIME) < {case.name for case in CASES}
 
 
 def clock(case, name):
@@ -122,7 +123,11 @@ class Setup:
     return self.targets if targets is None else targets
 
 
-@pytest.fixture(scope='module', params=CASES, ids=lambda case: case.name)
+def marked(case):
+  return pytest.param(case, marks=() if case.name in EVERY_TIME else pytest.mark.slow, id=case.name)
+
+
+@pytest.fixture(scope='module', params=map(marked, CASES))
 def setup(request):
   return Setup(request.param)
 
