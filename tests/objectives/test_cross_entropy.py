@@ -130,7 +130,7 @@ def test_batches_of_short_and_of_long_captions_weigh_each_word_alike(setup):
   whole, (all_words, _) = gradient(both, None)
   jax.tree.map(lambda x, y, z: np.testing.assert_allclose((x + y) / 2, z, atol=1e-6), a, b, whole)
   # What is logged is the mean over the batch's own words.
-  mean = (one['loss'] * words[0] + two['loss'] * words[1]) / words[2]
+  mean = (float(one['loss']) * words[0] + float(two['loss']) * words[1]) / words[2]
   np.testing.assert_allclose(mean, all_words['loss'], rtol=1e-5)
 
 
