@@ -18,7 +18,7 @@ SIZES = {'train': 480, 'val': 40, 'test': 200}  # clips of each split
 THINGS = ('cup', 'ball', 'key', 'ring')
 TEXTURES = ('striped', 'dotted', 'woven', 'cracked')
 CHANNELS = 16
-NOISE = 0.5  # per channel; a prototype's channels have mean square 1
+NOISE = 0.3  # per channel; a prototype's channels have mean square 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _order(fixed: np.random.Generator) -> Group:
       template, told = 'the light {}', [['rises'], ['falls']]
     else:
       pair = pairs[i // 2 % len(pairs)]
-      for frame, thing in zip(np.sort(rng.choice(T, 2, replace=False)), pair):
-        cells[at][frame] += things[thing]
+      for begin, thing in zip(2 * np.sort(rng.choice(T // 2, 2, replace=False)), pair):
+        cells[at][begin : begin + 2] += things[thing]
       names = [THINGS[thing] for thing in pair]
       template, told = 'a {} and then a {}', [names, names[::-1]]
     for words, shown in zip(told, (cells, cells[::-1])):
