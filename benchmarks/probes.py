@@ -150,14 +150,19 @@ def looked(
 # ------------------------------------------------------------------------------ one model
 
 
+def config_of(tiny: Tiny) -> ConfigDict:
+  """The whole config of a tiny model, locked; data set and seed are still to be set."""
+  config = base_config()
+  config.update(ConfigDict(tiny.config))
+  return config.lock()
+
+
 def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   """Trains a model on a probe (unless it has been), and measures it on the test split."""
-  config = base_config()
-  config.seed = seed
-  config.data.dir = data
-  config.update(ConfigDict(tiny.config))
+  config = config_of(tiny)
+  config.seed, config.data.dir = seed, data
   mesh = distributed.make_mesh()
-  experiment.run(config.lock(), workdir, mesh)
+  experiment.run(config, workdir, mesh)
   restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
   truth = probes.read_truth(data)
   source = open_split(data, 'test')
