@@ -6,8 +6,9 @@ For each claim (data_prep/probe_clips.py) a model and a baseline are trained on 
 - accuracy: share of test clips whose caption has every answer right; a model solves its probe from
   90 % on, a baseline stays at chance within 10 points of it;
 - hit rate: share of answers at whose word the attention's largest weight lies where the answer was
-  planted; of several attentions, all have to.
-All figures are means over the seeds, of which each has clips and a training of its own.
+  planted (each of them, if it picks several).
+The key frame has a row of its own, in which the accuracy is its hit rate and the baseline that of
+the middle frame. All figures are means over the seeds; each has clips and a training of its own.
 """
 
 import argparse
@@ -17,13 +18,11 @@ import pathlib
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 
-from configs import common
+from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
 from data_prep import probes
 from data_prep.probe_clips import PROBES
 from vidcap_jax import distributed, evaluate, experiment, restore
@@ -39,30 +38,6 @@ NEAR_CHANCE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
-class Tiny:
-  """A model small enough to train in a minute.
-
-  Attributes:
-    label: what it is called in the table.
-    config: changes to ``base_config``.
-    looks: names of its attentions -> the axes of the truth on which they should hit.
-  """
-
-  label: str
-  config: Mapping[str, Any]
-  looks: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Trial:
-  """A probe, the model that claims to solve it, and one that should not."""
-
-  probe: str
-  model: Tiny
-  baseline: Tiny
-
-
-@dataclasses.dataclass(frozen=True)
 class Measured:
   """One model on one seed: accuracy, hit rate, and the mean weight where the answer was planted
   (None without an attention to look at)."""
@@ -70,48 +45,6 @@ class Measured:
   accuracy: float
   hit_rate: float | None
   weight: float | None
-
-
-def base_config() -> ConfigDict:
-  """Cross entropy for 30 epochs of 15 steps, greedy captions."""
-  c = common.base()
-  c.data.length_buckets = ()
-  c.data.captions_per_video = 1
-  c.data.max_words = probes.MAX_WORDS  # evaluation batches hold whole captions, too
-  c.train.batch_size = 32
-  c.train.epochs = 30.0
-  c.optimizer.learning_rate = 4e-3
-  c.optimizer.schedule.name = 'cosine'
-  c.decode.method = 'greedy'
-  c.eval.batch_size = 40
-  c.eval.every_epochs = 1000.0  # once, at the end
-  c.eval.metrics = ('BLEU',)
-  c.eval.metric = 'BLEU_4'
-  c.eval.splits = ()
-  c.log.every_steps = 100
-  c.log.tensorboard = False
-  return c
-
-
-def _temporal_spatial(variant: str, **streams) -> dict:
-  sizes = dict.fromkeys(('hidden', 'embed', 'project', 'attention'), 32)
-  streams = {'global_streams': ('image',), 'temporal_streams': ('image',), **streams}
-  model = {'name': 'temporal_spatial', 'variant': variant, 'dropout': 0.0, **sizes, **streams}
-  return {'model': model}
-
-
-VANILLA = Tiny('temporal_spatial vanilla', _temporal_spatial('vanilla'))
-SPATIAL = Tiny(
-  'temporal_spatial spatial',
-  _temporal_spatial('spatial', spatial_stream='cells'),
-  {'spatial': 'slots'},
-)
-TEMPORAL = Tiny('temporal_spatial temporal', _temporal_spatial('temporal'))
-
-TRIALS = (
-  Trial('order', TEMPORAL, VANILLA),
-  Trial('object', SPATIAL, VANILLA),
-)
 
 
 # ------------------------------------------------------------------------------ scoring
@@ -129,32 +62,39 @@ def looked(
   """For each answer, whether the largest weights hit, and how much weight lay on the truth.
 
   Args:
-    weights: attention -> (L, N), by word.
+    weights: attention -> (L, …, N), by word; where there are several rows of N, all have to hit.
     answers: as in the truth file.
-    looks: attention -> axis; answers that were planted on none of the axes are left out. Of
-      several attentions the hits are all needed and the weights multiplied.
+    looks: as in ``Tiny``. Answers that were planted on none of these axes are left out.
   """
   results = []
   for answer in answers:
     found = [
-      (weights[name][answer['position']], list(answer['look'][axis]))
-      for name, axis in looks.items()
+      (_joint([weights[name][answer['position']] for name in names.split(' * ')]), axis)
+      for names, axis in looks.items()
       if axis in answer['look']
     ]
     if found:
-      hit = all(int(np.argmax(w)) in truth for w, truth in found)
-      results.append((hit, float(np.prod([w[truth].sum() for w, truth in found]))))
+      places = [(w, list(answer['look'][axis])) for w, axis in found]
+      hit = all(np.isin(w.argmax(-1), truth).all() for w, truth in places)
+      results.append((hit, float(np.prod([w[..., truth].sum(-1).mean() for w, truth in places]))))
   return results
 
 
+def _joint(weights: Sequence[np.ndarray]) -> np.ndarray:
+  """Weights (…, N1), (…, N2), … of one choice within another, as one (…, N1 N2 …)."""
+  joint, *rest = weights
+  for inner in rest:
+    joint = (joint[..., :, None] * inner[..., None, :]).reshape(*joint.shape[:-1], -1)
+  return joint
+
+
+def hits_of_frame(truth: Mapping[str, Mapping], frame: int) -> float:
+  """Share of the test clips' answers that can be seen in a frame that is always the same."""
+  clips = [clip for clip in truth.values() if clip['split'] == 'test']
+  return float(np.mean([frame in a['look']['frames'] for c in clips for a in c['answers']]))
+
+
 # ------------------------------------------------------------------------------ one model
-
-
-def config_of(tiny: Tiny) -> ConfigDict:
-  """The whole config of a tiny model, locked; data set and seed are still to be set."""
-  config = base_config()
-  config.update(ConfigDict(tiny.config))
-  return config.lock()
 
 
 def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
@@ -207,28 +147,47 @@ def attention(
 
 
 def measure(trial: Trial, seeds: Sequence[int], workdir: pathlib.Path) -> dict[str, list]:
-  """A trial on each seed: 'model' and 'baseline', each with a list of ``Measured``."""
-  results: dict[str, list] = {'model': [], 'baseline': []}
+  """A trial on each seed: 'model' and 'baseline', each a list of ``Measured``, and 'frame'."""
+  results: dict[str, list] = {'model': [], 'baseline': [], 'frame': []}
   for seed in seeds:
     folder = workdir / trial.probe / f'seed_{seed}'
     data = probes.prepare(folder / 'data', trial.probe, seed)
     for side, tiny in (('model', trial.model), ('baseline', trial.baseline)):
       results[side].append(run(tiny, data, folder / tiny.label.replace(' ', '_'), seed))
+    if trial.frame is not None:
+      results['frame'].append(hits_of_frame(probes.read_truth(data), trial.frame))
   return results
 
 
-def row(trial: Trial, results: Mapping[str, Sequence[Measured]]) -> dict:
+def rows(trial: Trial, results: Mapping[str, Sequence]) -> list[dict]:
   """What ``--json`` writes of a trial: means over the seeds, as fractions."""
   model, baseline = results['model'], results['baseline']
-  return {
-    'probe': trial.probe,
-    'model': trial.model.label,
-    'accuracy': _mean(m.accuracy for m in model),
-    'baseline': trial.baseline.label,
-    'baseline_accuracy': _mean(m.accuracy for m in baseline),
-    'hit_rate': _mean(m.hit_rate for m in model),
-    'chance': PROBES[trial.probe].chance,
-  }
+  hit_rate = _mean(m.hit_rate for m in model)
+  made = [
+    {
+      'probe': trial.probe,
+      'model': trial.model.label,
+      'accuracy': _mean(m.accuracy for m in model),
+      'baseline': trial.baseline.label,
+      'baseline_accuracy': _mean(m.accuracy for m in baseline),
+      'hit_rate': hit_rate,
+      'chance': PROBES[trial.probe].chance,
+    }
+  ]
+  if trial.frame is not None:
+    guess = _mean(results['frame'])
+    made.append(
+      {
+        'probe': f'{trial.probe}: key frame',
+        'model': trial.model.label,
+        'accuracy': hit_rate,
+        'baseline': 'middle frame',
+        'baseline_accuracy': guess,
+        'hit_rate': hit_rate,
+        'chance': guess,
+      }
+    )
+  return made
 
 
 def _mean(values) -> float | None:
@@ -236,18 +195,19 @@ def _mean(values) -> float | None:
   return None if None in values else float(np.mean(values))
 
 
-def line(row: Mapping, results: Mapping[str, Sequence[Measured]]) -> str:
+def line(row: Mapping, results: Mapping[str, Sequence]) -> str:
   """A row for people, in per cent, with each seed's accuracy and what it amounts to."""
-  show = lambda x: '   -' if x is None else f'{100 * x:4.0f}'  # noqa: E731
-  each = '/'.join(show(m.accuracy).strip() for m in results['model'])
+  show = lambda x: '-' if x is None else f'{100 * x:.0f}'  # noqa: E731
+  each = [m.accuracy if row['probe'] in PROBES else m.hit_rate for m in results['model']]
   near = abs(row['baseline_accuracy'] - row['chance']) <= NEAR_CHANCE
   verdict = 'solved' if row['accuracy'] >= SOLVED else 'NOT solved'
   verdict += ', baseline at chance' if near else ', baseline not at chance'
-  weight = _mean(m.weight for m in results['model'])
+  weight = show(_mean(m.weight for m in results['model']))
   return (
-    f'{row["probe"]:8} {row["model"]:28} {show(row["accuracy"])} ({each})  '
-    f'hit {show(row["hit_rate"])}  weight {show(weight)}  '
-    f'{row["baseline"]:28} {show(row["baseline_accuracy"])}  chance {show(row["chance"])}  '
+    f'{row["probe"]:16} {row["model"]:25} {show(row["accuracy"]):>3}'
+    f' {"(" + "/".join(map(show, each)) + ")":14}'
+    f' hit {show(row["hit_rate"]):>3}  weight {weight:>3}  '
+    f'{row["baseline"]:25} {show(row["baseline_accuracy"]):>3}  chance {show(row["chance"]):>3}  '
     f'{verdict}'
   )
 
@@ -270,21 +230,21 @@ def main(argv: Sequence[str] | None = None) -> int:
   chosen = args.probes.split(',')
   if unknown := [name for name in chosen if name not in known]:
     parser.error(f'unknown probe {", ".join(unknown)}; known: {", ".join(known)}')
-  rows, lines = [], []
+  table, lines = [], []
   with tempfile.TemporaryDirectory() as temporary:
     workdir = pathlib.Path(args.workdir or temporary)
     try:
       for trial in TRIALS:
         if trial.probe in chosen:
           results = measure(trial, args.seeds, workdir)
-          rows.append(row(trial, results))
-          lines.append(line(rows[-1], results))
+          table += (made := rows(trial, results))
+          lines += [line(row, results) for row in made]
     except UserError as error:
       print(f'error: {error}', file=sys.stderr)
       return 1
   print('\n'.join(lines))
   if args.json:
-    pathlib.Path(args.json).write_text(json.dumps(rows, indent=1) + '\n')
+    pathlib.Path(args.json).write_text(json.dumps(table, indent=1) + '\n')
   return 0
 
 

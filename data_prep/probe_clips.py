@@ -100,7 +100,7 @@ def _order(fixed: np.random.Generator) -> Group:
     cells, cell = _noise(rng, T, 2, 2, CHANNELS), rng.integers(4)
     at = (slice(None), *divmod(cell, 2))  # all frames of the cell
     if i % 2:
-      cells[at] += np.linspace(-1, 1, T)[:, None] * light
+      cells[at] += np.linspace(0, 2, T)[:, None] * light
       template, told = 'the light {}', [['rises'], ['falls']]
     else:
       pair = pairs[i // 2 % len(pairs)]
@@ -143,12 +143,15 @@ def _object(fixed: np.random.Generator) -> Group:
 # ------------------------------------------------------------------------------ an event
 
 
+EVENT_CLIP = 16  # frames
+
+
 def _event(fixed: np.random.Generator) -> Group:
   """Two things one after the other in a short event; before and after it, scenes of no matter."""
   known = prototypes(fixed, 2 * len(THINGS))
   things, scenes = known[: len(THINGS)], known[len(THINGS) :]
   pairs = list(itertools.permutations(range(len(THINGS)), 2))
-  T, length = 16, 4
+  T, length = EVENT_CLIP, 4
 
   def group(i, rng):
     first, second = pairs[i % len(pairs)]

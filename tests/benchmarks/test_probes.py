@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks import probe_models
 from benchmarks import probes as benchmark
-from benchmarks.probes import Measured, Tiny, Trial
+from benchmarks.probe_models import Tiny, Trial, config_of
+from benchmarks.probes import Measured
 from data_prep import probes
 from data_prep.probe_clips import PROBES
 from tests import tiny
@@ -47,13 +49,37 @@ def test_hits_and_weights_are_taken_at_the_answers_words():
   assert not benchmark.looked(weights, ANSWERS, both)[0][0]
 
 
+def test_a_choice_within_another_is_one_place():
+  """Two frames are picked, and a cell in each: slots are frame * 2 + cell."""
+  answers = [{'position': 0, 'word': 'cup', 'look': {'slots': [1, 4]}}]
+  frames, cells = np.zeros((1, 2, 3)), np.zeros((1, 2, 2))
+  frames[0] = [[1, 0, 0], [0, 0.2, 0.8]]
+  cells[0] = [[0.4, 0.6], [0.9, 0.1]]
+  weights = {'keyframe': frames, 'spatial': cells}
+  looks = {'keyframe * spatial': 'slots'}
+  ((hit, weight),) = benchmark.looked(weights, answers, looks)
+  assert hit
+  np.testing.assert_allclose(weight, (0.6 + 0.8 * 0.9) / 2)
+  cells[0, 0] = [0.6, 0.4]  # one of the two looks elsewhere
+  assert not benchmark.looked(weights, answers, looks)[0][0]
+
+
+def test_a_frame_guessed_without_looking():
+  truth = {
+    'a': {'split': 'test', 'answers': [{'look': {'frames': [7, 8]}}]},
+    'b': {'split': 'test', 'answers': [{'look': {'frames': [1, 2]}}]},
+    'c': {'split': 'train', 'answers': [{'look': {'frames': [8]}}]},
+  }
+  assert benchmark.hits_of_frame(truth, 8) == 0.5
+
+
 def test_row_and_line_hold_means_over_seeds():
   trial = Trial('object', Tiny('looks', {}), Tiny('pools', {}))
   results = {
     'model': [Measured(0.9, 0.5, 0.25), Measured(1.0, 0.7, 0.75)],
     'baseline': [Measured(0.2, None, None), Measured(0.4, None, None)],
   }
-  row = benchmark.row(trial, results)
+  (row,) = benchmark.rows(trial, results)
   assert row == {
     'probe': 'object',
     'model': 'looks',
@@ -70,14 +96,22 @@ def test_row_and_line_hold_means_over_seeds():
   assert 'NOT solved' in benchmark.line(row | {'accuracy': 0.89}, results)
   assert 'not at chance' in benchmark.line(row | {'baseline_accuracy': 0.36}, results)
   blind = {'model': results['baseline'], 'baseline': results['baseline']}
-  assert benchmark.row(trial, blind)['hit_rate'] is None
+  assert benchmark.rows(trial, blind)[0]['hit_rate'] is None
+
+  trial = Trial('event', Tiny('looks', {}), Tiny('pools', {}), frame=8)
+  task, key_frame = benchmark.rows(trial, results | {'frame': [0.2, 0.3]})
+  assert (task['accuracy'], task['chance']) == (pytest.approx(0.95), 0.5)
+  assert key_frame['baseline'] == 'middle frame'
+  assert key_frame['accuracy'] == key_frame['hit_rate'] == pytest.approx(0.6)
+  assert key_frame['baseline_accuracy'] == pytest.approx(0.25)
+  assert '(50/70)' in benchmark.line(key_frame, results)
 
 
 def test_every_trial_reads_streams_of_its_probe():
   assert {trial.probe for trial in benchmark.TRIALS} <= set(PROBES)
   for trial in benchmark.TRIALS:
     for side in (trial.model, trial.baseline):
-      config = benchmark.config_of(side)
+      config = config_of(side)
       for name in config.order:
         settings = {**config.model.to_dict(), **config.stages[name].to_dict().get('model', {})}
         needs = models.build(settings, 20).config.needs
@@ -102,7 +136,8 @@ def test_a_probe_from_end_to_end(tmp_path, monkeypatch, capsys):
   )
   short = {'train': {'batch_size': 8, 'epochs': 1.0}}
   spatial, vanilla = (
-    Tiny(t.label, {**t.config, **short}, t.looks) for t in (benchmark.SPATIAL, benchmark.VANILLA)
+    Tiny(t.label, {**t.config, **short}, t.looks)
+    for t in (probe_models.SPATIAL, probe_models.VANILLA)
   )
   monkeypatch.setattr(benchmark, 'TRIALS', (Trial('object', spatial, vanilla),))
   command = [f'--workdir={tmp_path / "w"}', f'--json={tmp_path / "t.json"}', '--seeds=5']
@@ -114,4 +149,4 @@ def test_a_probe_from_end_to_end(tmp_path, monkeypatch, capsys):
   }
   assert 0 <= row['hit_rate'] <= 1
   assert round(row['accuracy'] * 6, 6) in range(7)
-  assert 'object   temporal_spatial spatial' in capsys.readouterr().out
+  assert 'temporal_spatial spatial' in capsys.readouterr().out
