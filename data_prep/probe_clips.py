@@ -130,7 +130,7 @@ def _object(fixed: np.random.Generator) -> Group:
     cells[(frame, *divmod(cell, rows))] += things[i % len(THINGS)]
     cells -= cells.mean(axis=(0, 1, 2))
     look = {'frames': [frame], 'cells': [cell], 'slots': [frame * rows * rows + cell]}
-    caption = f'there is a {THINGS[i % len(THINGS)]} here'
+    caption = f'a {THINGS[i % len(THINGS)]} is here'
     yield Clip(
       caption,
       _says(caption, look, THINGS[i % len(THINGS)]),
@@ -231,7 +231,7 @@ def _key(fixed: np.random.Generator) -> Group:
     for unit in event:
       for frames in streams.values():
         frames[3 * unit : 3 * unit + 3] += marked
-    caption = f'someone holds the {THINGS[answer]}'
+    caption = f'a {THINGS[answer]} is held'
     answers = _says(caption, {'frames': event, 'slots': look}, THINGS[answer])
     yield Clip(caption, answers, {**streams, 'objects': objects})
 
@@ -256,7 +256,7 @@ def _fusion(fixed: np.random.Generator) -> Group:
     else:
       objects[frame, region] += in_regions[thing]
       look = {'slots': [frame * regions + region]}
-    caption = f'it is a {THINGS[thing]} again'
+    caption = f'a {THINGS[thing]} is there'
     features = {'image': frames, 'objects': objects, 'scene': _noise(rng, CHANNELS)}
     yield Clip(caption, _says(caption, look, THINGS[thing]), features)
 
