@@ -5,8 +5,8 @@
 For each claim (data_prep/probe_clips.py) a model and a baseline are trained on the same clips:
 - accuracy: share of test clips whose caption has every answer right; a model solves its probe from
   90 % on, a baseline stays at chance within 10 points of it;
-- hit rate: share of answers at whose word the attention's largest weight lies where the answer was
-  planted (each of them, if it picks several).
+- hit rate: share of answers for which the attention, averaged over the words since the last
+  answer, is largest where the answer was planted (each of its picks, if it makes several).
 The key frame has a row of its own, in which the accuracy is its hit rate and the baseline that of
 the middle frame. All figures are means over the seeds; each has clips and a training of its own.
 """
@@ -62,14 +62,17 @@ def looked(
   """For each answer, whether the largest weights hit, and how much weight lay on the truth.
 
   Args:
-    weights: attention -> (L, …, N), by word; where there are several rows of N, all have to hit.
-    answers: as in the truth file.
+    weights: attention -> (L, …, N), by word; where there are several rows of N, all have to hit. A
+      model may look before it says: weights count from the word after the last answer on.
+    answers: as in the truth file, in the order of their words.
     looks: as in ``Tiny``. Answers that were planted on none of these axes are left out.
   """
-  results = []
+  results, begin = [], 0
   for answer in answers:
+    words = slice(begin, answer['position'] + 1)
+    begin = words.stop
     found = [
-      (_joint([weights[name][answer['position']] for name in names.split(' * ')]), axis)
+      (_joint([weights[name][words] for name in names.split(' * ')]).mean(0), axis)
       for names, axis in looks.items()
       if axis in answer['look']
     ]

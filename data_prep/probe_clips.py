@@ -204,26 +204,29 @@ def _layers(fixed: np.random.Generator) -> Group:
 # ------------------------------------------------------------------------------ key frame, region
 
 
+HELD = THINGS[:3]  # what may be held
+
+
 def _key(fixed: np.random.Generator) -> Group:
   """What is held in the event's frames, among regions where as often others are held.
 
-  A unit is three frames, of which the middle one has regions: each thing once and nothing once, in
-  random places; one thing of them is held. Over the units every thing is held equally often: only
-  in those that the frames mark as the event is it the answer.
+  A unit is three frames, of which the middle one has regions: each thing twice and nothing twice,
+  in random places; one of the things is held. Over the units every thing is held equally often:
+  only in those that the frames mark as the event is it the answer.
   """
-  *things, held, marked = prototypes(fixed, len(THINGS) + 2)
-  units, regions, picks = 8, len(THINGS) + 1, 2
+  *things, held, marked = prototypes(fixed, len(HELD) + 2)
+  units, regions, picks = 6, 8, 2
 
   def group(i, rng):
-    answer = i % len(THINGS)
+    answer = i % len(HELD)
     event = sorted(int(u) for u in rng.choice(units, picks, replace=False))
-    others = np.repeat([k for k in range(len(THINGS)) if k != answer], picks)
+    others = np.repeat([k for k in range(len(HELD)) if k != answer], picks)
     decoys = iter(rng.permutation(others))
     objects, look = _noise(rng, units, regions, CHANNELS), []
     for unit in range(units):
-      places = rng.permutation(regions)[: len(THINGS)]
-      objects[unit, places] += np.array(things)
-      place = int(places[answer if unit in event else next(decoys)])
+      places = rng.permutation(regions)[: 2 * len(HELD)].reshape(-1, 2)  # of each thing
+      objects[unit, places] += np.array(things)[:, None]
+      place = int(places[answer if unit in event else next(decoys), 0])
       objects[unit, place] += held
       if unit in event:
         look.append(unit * regions + place)
@@ -231,8 +234,8 @@ def _key(fixed: np.random.Generator) -> Group:
     for unit in event:
       for frames in streams.values():
         frames[3 * unit : 3 * unit + 3] += marked
-    caption = f'a {THINGS[answer]} is held'
-    answers = _says(caption, {'frames': event, 'slots': look}, THINGS[answer])
+    caption = f'someone holds the {HELD[answer]}'
+    answers = _says(caption, {'frames': event, 'slots': look}, HELD[answer])
     yield Clip(caption, answers, {**streams, 'objects': objects})
 
   return group
@@ -279,7 +282,7 @@ PROBES: Mapping[str, Probe] = {
   ),
   'key': Probe(
     'key frames and their region are chosen',
-    1 / 4,
+    1 / 3,
     {'image': 'sequence', 'motion': 'sequence', 'objects': 'regions'},
     _key,
   ),

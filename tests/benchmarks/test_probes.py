@@ -27,11 +27,12 @@ def test_every_answer_has_to_stand_at_its_place():
     assert not benchmark.answered(wrong, ANSWERS)
 
 
-def test_hits_and_weights_are_taken_at_the_answers_words():
+def test_hits_and_weights_are_means_over_the_words_since_the_last_answer():
   frames, cells = np.zeros((5, 4)), np.zeros((5, 2))
-  frames[1] = [0.1, 0.2, 0.6, 0.1]
-  cells[1] = [0.7, 0.3]
-  cells[3] = [0.8, 0.2]
+  frames[:2] = [[0.6, 0.2, 0.1, 0.1], [0.0, 0.1, 0.8, 0.1]]
+  cells[:2] = [[0.8, 0.2], [0.6, 0.4]]
+  cells[2:4] = [[0.9, 0.1], [0.7, 0.3]]
+  cells[4] = [0, 1]  # after the last answer: of no matter
   weights = {'temporal': frames, 'spatial': cells}
   hits, on_truth = zip(*benchmark.looked(weights, ANSWERS, {'spatial': 'cells'}))
   assert hits == (True, False)
@@ -39,13 +40,13 @@ def test_hits_and_weights_are_taken_at_the_answers_words():
   # The second answer was planted in no frame: nothing to hit.
   ((hit, weight),) = benchmark.looked(weights, ANSWERS, {'temporal': 'frames'})
   assert hit
-  np.testing.assert_allclose(weight, 0.7)
+  np.testing.assert_allclose(weight, 0.55)
   both = {'temporal': 'frames', 'spatial': 'cells'}
   (first, second) = benchmark.looked(weights, ANSWERS, both)
   assert first[0]
-  np.testing.assert_allclose(first[1], 0.7 * 0.7)
+  np.testing.assert_allclose(first[1], 0.55 * 0.7)
   assert not second[0]
-  frames[1] = [0.7, 0.1, 0.1, 0.1]
+  frames[1] = [0.2, 0.3, 0.4, 0.1]
   assert not benchmark.looked(weights, ANSWERS, both)[0][0]
 
 
