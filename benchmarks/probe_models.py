@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from configs import common
 from data_prep import probes
-from data_prep.probe_clips import EVENT_CLIP
+from data_prep.probe_clips import EVENT_CLIP, LAYERS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,10 +95,10 @@ def _vre() -> dict:
 
 
 def _dual_afr(*layers: str) -> dict:
-  ratios = {'pool2': 8, 'pool3': 4, 'pool4': 2, 'pool5': 1}
   sizes = dict.fromkeys(('hidden', 'embed', 'attention'), 32)
+  ratios = {'ratios': tuple(LAYERS[name] for name in layers), 'kernels': (3,) * (len(layers) - 1)}
   settings = {'name': 'dual_afr', 'dropout': 0.0, 'init_scale': 0.1, 'layers': layers}
-  return {'model': settings | sizes | {'ratios': tuple(ratios[name] for name in layers)}}
+  return {'model': settings | sizes | ratios}
 
 
 def _global2local(picks: int, **settings) -> dict:
@@ -128,7 +128,7 @@ MEAN_SEQUENCE = Tiny('stats mean of frames', _stats('st', 'mean', kind='sequence
 KBIGRU = Tiny('refocus kbigru', _refocus(1))
 MEAN_POOL = Tiny('refocus mean pool', _refocus(0, 'mean'))
 VRE = Tiny('refocus vre', _vre(), {'keyframe': 'frames'})
-LAYERS = Tiny('dual_afr soft', _dual_afr('pool2', 'pool3', 'pool4', 'pool5'), {'layer': 'layers'})
+ALL_LAYERS = Tiny('dual_afr soft', _dual_afr(*LAYERS), {'layer': 'layers'})
 TOP_LAYER = Tiny('dual_afr pool5', _dual_afr('pool5'))
 LOCAL = Tiny('global2local 2f', _global2local(2, backward_tau=1.0), {'keyframe * spatial': 'slots'})
 GLOBAL = Tiny('global2local global', _global2local(0))
@@ -139,6 +139,6 @@ TRIALS = (
   Trial('object', SPATIAL, VANILLA),
   Trial('object', TS, MEAN_SEQUENCE),
   Trial('event', VRE, KBIGRU, frame=EVENT_CLIP // 2),
-  Trial('layers', LAYERS, TOP_LAYER),
+  Trial('layers', ALL_LAYERS, TOP_LAYER),
   Trial('key', LOCAL, GLOBAL),
 )
