@@ -20,11 +20,17 @@ class Tiny:
     config: changes to ``base_config``.
     looks: names of its attentions -> the axes of the truth on which they should hit. A product
       ('frames * cells') stands for both together: where, in which frame.
+    stage: whose checkpoint is measured; '' for the last.
+    branches: stages whose captions that stage, an embedding, chooses among.
+    folder: of what is trained, for models that are stages of one run; '' for one of its own.
   """
 
   label: str
   config: Mapping[str, Any]
   looks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  stage: str = ''
+  branches: tuple[str, ...] = ()
+  folder: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,12 +92,12 @@ def _refocus(passes: int, temporal: str = 'attention') -> dict:
 
 def _vre() -> dict:
   """Step 1 alone, then both steps with the reward."""
+  objective = {'name': 'refocus', 'beta': 0.03, 'reward_loss': 'eq21'}
   stages = {
     'step1': {'model': {'passes': 1}, 'train': {'epochs': 15.0}},
-    'joint': {'objective': {'name': 'refocus'}, 'train': {'init_from': 'stage:step1'}},
+    'joint': {'objective': objective, 'train': {'init_from': 'stage:step1'}},
   }
-  objective = {'beta': 0.03, 'reward_loss': 'eq21'}
-  return _refocus(2) | {'order': tuple(stages), 'stages': stages, 'objective': objective}
+  return _refocus(2) | {'order': tuple(stages), 'stages': stages}
 
 
 def _dual_afr(*layers: str) -> dict:
@@ -106,6 +112,22 @@ def _global2local(picks: int, **settings) -> dict:
   sizes = dict.fromkeys(names, 32)
   settings = {'name': 'global2local', 'picks': picks, 'dropout': 0.0, **settings}
   return {'model': settings | sizes}
+
+
+def _fusion() -> dict:
+  """Two branches that see one stream each, and an embedding that sees both."""
+  embedding = common.embedding(small=True)
+  embedding.model.streams = ('image', 'objects')
+  # Many clips of a batch have one caption, so that the hardest negative is mostly no negative.
+  embedding.objective.hardest = False
+  embedding.train.batch_size = 32
+  stages = {
+    'temporal': {'model': {'variant': 'temporal'}},
+    'spatial': {'model': {'variant': 'spatial'}},
+    'embedding': embedding,
+  }
+  model = _temporal_spatial('temporal', global_streams=('scene',), spatial_stream='objects')
+  return model | {'order': tuple(stages), 'stages': stages}
 
 
 def config_of(tiny: Tiny) -> ConfigDict:
@@ -133,6 +155,16 @@ TOP_LAYER = Tiny('dual_afr pool5', _dual_afr('pool5'))
 LOCAL = Tiny('global2local 2f', _global2local(2, backward_tau=1.0), {'keyframe * spatial': 'slots'})
 GLOBAL = Tiny('global2local global', _global2local(0))
 
+LATE_FUSION = Tiny(
+  'late fusion',
+  _fusion(),
+  {'branch': 'branches'},
+  branches=('temporal', 'spatial'),
+  folder='fusion',
+)
+TEMPORAL_BRANCH = Tiny('temporal branch', _fusion(), stage='temporal', folder='fusion')
+SPATIAL_BRANCH = Tiny('spatial branch', _fusion(), stage='spatial', folder='fusion')
+
 TRIALS = (
   Trial('order', RANKED, MEAN),
   Trial('order', KBIGRU, MEAN_POOL),
@@ -141,4 +173,6 @@ TRIALS = (
   Trial('event', VRE, KBIGRU, frame=EVENT_CLIP // 2),
   Trial('layers', ALL_LAYERS, TOP_LAYER),
   Trial('key', LOCAL, GLOBAL),
+  Trial('fusion', LATE_FUSION, TEMPORAL_BRANCH),
+  Trial('fusion', LATE_FUSION, SPATIAL_BRANCH),
 )

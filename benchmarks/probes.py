@@ -17,11 +17,12 @@ import json
 import pathlib
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 import numpy as np
 
+from benchmarks.probe_fusion import fuse
 from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
 from data_prep import probes
 from data_prep.probe_clips import PROBES
@@ -106,22 +107,40 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   config.seed, config.data.dir = seed, data
   mesh = distributed.make_mesh()
   experiment.run(config, workdir, mesh)
-  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
+  read = lambda stage: restore.restore(  # noqa: E731
+    restore.find_checkpoint(str(workdir / 'checkpoints' / stage)), mesh
+  )
+  restored = read(tiny.stage or config.order[-1])
   truth = probes.read_truth(data)
   source = open_split(data, 'test')
   ids = [video.video_id for video in pipeline.read_texts(source)]
-  captions = evaluate.captioner_of(restored)(source, ids)
-  right = [answered(c['caption'], truth[c['video_id']]['answers']) for c in captions]
-  accuracy = float(np.mean(right))
-  if not tiny.looks:
-    return Measured(accuracy, None, None)
+  weights: Iterable[tuple[str, Mapping[str, np.ndarray]]] = ()
+  if tiny.branches:
+    fused = list(fuse(restored, [read(stage) for stage in tiny.branches], source, ids))
+    captions = {video_id: said[k] for video_id, said, k in fused}
+    # The choice counts where there is one, as if it were an attention that all words share.
+    choice = np.eye(len(tiny.branches))
+    weights = (
+      (video_id, {'branch': np.tile(choice[k], (probes.MAX_WORDS, 1))})
+      for video_id, said, k in fused
+      if len(set(said)) > 1
+    )
+  else:
+    captions = {c['video_id']: c['caption'] for c in evaluate.captioner_of(restored)(source, ids)}
+    if tiny.looks:
+      weights = attention(restored, source, ids)
+  right = [answered(captions[video_id], truth[video_id]['answers']) for video_id in ids]
   seen = [
     result
-    for video_id, weights in attention(restored, source, ids)
-    for result in looked(weights, truth[video_id]['answers'], tiny.looks)
+    for video_id, found in weights
+    for result in looked(found, truth[video_id]['answers'], tiny.looks)
   ]
-  hits, weights = zip(*seen)
-  return Measured(accuracy, float(np.mean(hits)), float(np.mean(weights)))
+  hit_rate, weight = np.mean(seen, axis=0) if seen else (None, None)
+  return Measured(_number(np.mean(right)), _number(hit_rate), _number(weight))
+
+
+def _number(value) -> float | None:
+  return None if value is None else float(value)
 
 
 def attention(
@@ -156,7 +175,9 @@ def measure(trial: Trial, seeds: Sequence[int], workdir: pathlib.Path) -> dict[s
     folder = workdir / trial.probe / f'seed_{seed}'
     data = probes.prepare(folder / 'data', trial.probe, seed)
     for side, tiny in (('model', trial.model), ('baseline', trial.baseline)):
-      results[side].append(run(tiny, data, folder / tiny.label.replace(' ', '_'), seed))
+      results[side].append(
+        run(tiny, data, folder / (tiny.folder or tiny.label.replace(' ', '_')), seed)
+      )
     if trial.frame is not None:
       results['frame'].append(hits_of_frame(probes.read_truth(data), trial.frame))
   return results

@@ -29,7 +29,8 @@ class Answer:
     position: of the word in the caption, from 0.
     word: the right one.
     look: axis -> the indices on it that show the answer. Axes: ``frames`` (T), ``cells`` (N),
-      ``slots`` (frame * N + cell), ``layers`` (from the lowest).
+      ``slots`` (frame * N + cell), ``layers`` (from the lowest), ``branches`` (that of the frames,
+      that of the regions).
   """
 
   position: int
@@ -255,10 +256,10 @@ def _fusion(fixed: np.random.Generator) -> Group:
     frame, region = int(rng.integers(T)), int(rng.integers(regions))
     if i % 2:
       frames[frame] += in_frames[thing]
-      look = {'frames': [frame]}
+      look = {'branches': [0], 'frames': [frame]}
     else:
       objects[frame, region] += in_regions[thing]
-      look = {'slots': [frame * regions + region]}
+      look = {'branches': [1], 'slots': [frame * regions + region]}
     caption = f'a {THINGS[thing]} is there'
     features = {'image': frames, 'objects': objects, 'scene': _noise(rng, CHANNELS)}
     yield Clip(caption, _says(caption, look, THINGS[thing]), features)
@@ -288,7 +289,7 @@ PROBES: Mapping[str, Probe] = {
   ),
   'fusion': Probe(
     'late fusion joins what two branches know',
-    1 / 4,
+    5 / 8,  # of one branch: its half, and one of four in the other
     {'image': 'sequence', 'objects': 'regions', 'scene': 'vector'},
     _fusion,
   ),

@@ -12,7 +12,7 @@ from benchmarks.probes import Measured
 from data_prep import probes
 from data_prep.probe_clips import PROBES
 from tests import tiny
-from vidcap_jax import models
+from vidcap_jax import experiment, models
 
 ANSWERS = (
   {'position': 1, 'word': 'cup', 'look': {'frames': [2, 3], 'cells': [0]}},
@@ -113,8 +113,8 @@ def test_every_trial_reads_streams_of_its_probe():
   for trial in benchmark.TRIALS:
     for side in (trial.model, trial.baseline):
       config = config_of(side)
-      for name in config.order:
-        settings = {**config.model.to_dict(), **config.stages[name].to_dict().get('model', {})}
+      for stage in config.order:
+        settings = experiment.stage_config(config, stage).model
         needs = models.build(settings, 20).config.needs
         kinds = PROBES[trial.probe].kinds
         assert all(kinds[stream] in allowed for stream, allowed in needs.streams.items())
