@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from data_prep import extract, extractors, render, shapes, video
 from data_prep.builder import Options, build
 from data_prep.progress import progress
+from data_prep.recipe import check_recipe, write_text
 from vidcap_jax.data.schema import MANIFEST_NAME, DataError
 
 STREAMS = {'image': 'efficientnet_lite0', 'motion': 'efficientnet_lite0_motion'}
@@ -25,33 +26,10 @@ SAMPLING = {'uniform': 8}
 VIDEOS = 600
 CAPTIONS = 5
 
-RECIPE = 'recipe.json'
 FACTS = 'facts.json'
 ANNOTATIONS = 'captions.jsonl'
 DATA_SET = 'dataset'
 _VERSION = 2  # of the clips and captions: changes whenever a seed would give others
-
-
-def _write_text(path: pathlib.Path, text: str) -> None:
-  partial = path.with_name(path.name + '.partial')
-  partial.write_text(text)
-  partial.replace(path)
-
-
-def _check_recipe(directory: pathlib.Path, recipe: Mapping) -> None:
-  """Refuses a folder made with other options; otherwise notes them there."""
-  path = directory / RECIPE
-  if path.is_file():
-    found = json.loads(path.read_text())
-    differ = [key for key in recipe if found.get(key) != recipe[key]]
-    if differ:
-      changes = ', '.join(f'{k}: {found.get(k)!r} there, {recipe[k]!r} asked for' for k in differ)
-      raise DataError(f'{directory}: made with other options ({changes}); give another folder')
-    return
-  if directory.is_dir() and any(directory.iterdir()):
-    raise DataError(f'{directory}: not empty and not made by data_prep.quickstart')
-  directory.mkdir(parents=True, exist_ok=True)
-  _write_text(path, json.dumps(recipe, indent=1) + '\n')
 
 
 def _render(clips: Sequence[shapes.Clip], folder: pathlib.Path) -> dict[str, pathlib.Path]:
@@ -74,13 +52,13 @@ def _annotate(clips: Sequence[shapes.Clip], directory: pathlib.Path, captions: i
   if (directory / FACTS).is_file() and (directory / ANNOTATIONS).is_file():
     return
   facts = {clip.video_id: {'split': clip.split, **shapes.facts(clip)} for clip in clips}
-  _write_text(directory / FACTS, json.dumps(facts, indent=1) + '\n')
+  write_text(directory / FACTS, json.dumps(facts, indent=1) + '\n')
   rows = [
     {'video_id': clip.video_id, 'split': clip.split, 'caption': caption}
     for clip in clips
     for caption in shapes.captions(clip, captions)
   ]
-  _write_text(directory / ANNOTATIONS, ''.join(json.dumps(row) + '\n' for row in rows))
+  write_text(directory / ANNOTATIONS, ''.join(json.dumps(row) + '\n' for row in rows))
 
 
 def prepare(
@@ -125,7 +103,7 @@ def prepare(
     'streams': described,
   }
   clips = shapes.plan(videos, seed)
-  _check_recipe(directory, recipe)
+  check_recipe(directory, recipe, 'data_prep.quickstart')
   data_set = directory / DATA_SET
   if (data_set / MANIFEST_NAME).is_file():
     return str(data_set)

@@ -1,0 +1,178 @@
+"""Tiny models for the probes, each with the baseline that should not solve its probe."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from configs import common
+from data_prep import probes
+from data_prep.probe_clips import EVENT_CLIP, LAYERS
+
+
+@dataclasses.dataclass(frozen=True)
+class Tiny:
+  """A model small enough to train in a minute.
+
+  Attributes:
+    label: what it is called in the table.
+    config: changes to ``base_config``.
+    looks: names of its attentions -> the axes of the truth on which they should hit. A product
+      ('frames * cells') stands for both together: where, in which frame.
+    stage: whose checkpoint is measured; '' for the last.
+    branches: stages whose captions that stage, an embedding, chooses among.
+    folder: of what is trained, for models that are stages of one run; '' for one of its own.
+  """
+
+  label: str
+  config: Mapping[str, Any]
+  looks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  stage: str = ''
+  branches: tuple[str, ...] = ()
+  folder: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+  """A probe, the model that claims to solve it, and one that should not.
+
+  Attributes:
+    frame: a frame to guess without looking, which the model's hits are compared with.
+  """
+
+  probe: str
+  model: Tiny
+  baseline: Tiny
+  frame: int | None = None
+
+
+def base_config() -> ConfigDict:
+  """Cross entropy for 30 epochs of 15 steps, greedy captions."""
+  c = common.base()
+  c.data.length_buckets = ()
+  c.data.captions_per_video = 1
+  c.data.max_words = probes.MAX_WORDS  # evaluation batches hold whole captions, too
+  c.train.batch_size = 32
+  c.train.epochs = 30.0
+  c.optimizer.learning_rate = 4e-3
+  c.optimizer.schedule.name = 'cosine'
+  c.decode.method = 'greedy'
+  c.eval.batch_size = 40
+  c.eval.every_epochs = 1000.0  # once, at the end
+  c.eval.metrics = ('BLEU',)
+  c.eval.metric = 'BLEU_4'
+  c.eval.splits = ()
+  c.log.every_steps = 100
+  c.log.tensorboard = False
+  return c
+
+
+def _temporal_spatial(variant: str, **streams) -> dict:
+  sizes = dict.fromkeys(('hidden', 'embed', 'project', 'attention'), 32)
+  streams = {'global_streams': ('image',), 'temporal_streams': ('image',), **streams}
+  model = {'name': 'temporal_spatial', 'variant': variant, 'dropout': 0.0, **sizes, **streams}
+  return {'model': model}
+
+
+def _stats(variant: str, pooling: str = 'mean', *, kind: str = 'grid') -> dict:
+  streams = {'grid_streams': (), 'region_streams': (), 'sequence_streams': ()}
+  streams[f'{kind}_streams'] = ('cells',) if kind == 'grid' else ('image',)
+  sizes = dict.fromkeys(('hidden', 'embed', 'project', 'attention'), 32)
+  settings = {'name': 'stats', 'variant': variant, 'pooling': pooling, 'dropout': 0.0}
+  return {'model': settings | sizes | streams}
+
+
+def _refocus(passes: int, temporal: str = 'attention') -> dict:
+  sizes = dict.fromkeys(('hidden', 'embed', 'attention'), 32)
+  streams = {'stream': 'image', 'spatial_stream': '', 'audio_stream': ''}
+  settings = {'name': 'refocus', 'passes': passes, 'temporal': temporal, 'dropout': 0.0}
+  return {'model': settings | sizes | streams}
+
+
+def _vre() -> dict:
+  """Step 1 alone, then both steps with the reward."""
+  objective = {'name': 'refocus', 'beta': 0.03, 'reward_loss': 'eq21'}
+  stages = {
+    'step1': {'model': {'passes': 1}, 'train': {'epochs': 15.0}},
+    'joint': {'objective': objective, 'train': {'init_from': 'stage:step1'}},
+  }
+  return _refocus(2) | {'order': tuple(stages), 'stages': stages}
+
+
+def _dual_afr(*layers: str) -> dict:
+  sizes = dict.fromkeys(('hidden', 'embed', 'attention'), 32)
+  ratios = {'ratios': tuple(LAYERS[name] for name in layers), 'kernels': (3,) * (len(layers) - 1)}
+  settings = {'name': 'dual_afr', 'dropout': 0.0, 'init_scale': 0.1, 'layers': layers}
+  return {'model': settings | sizes | ratios}
+
+
+def _global2local(picks: int, **settings) -> dict:
+  names = ('hidden', 'embed', 'project', 'project_regions', 'aligned', 'attention')
+  sizes = dict.fromkeys(names, 32)
+  settings = {'name': 'global2local', 'picks': picks, 'dropout': 0.0, **settings}
+  return {'model': settings | sizes}
+
+
+def _fusion() -> dict:
+  """Two branches that see one stream each, and an embedding that sees both."""
+  embedding = common.embedding(small=True)
+  embedding.model.streams = ('image', 'objects')
+  # Many clips of a batch have one caption, so that the hardest negative is mostly no negative.
+  embedding.objective.hardest = False
+  embedding.train.batch_size = 32
+  stages = {
+    'temporal': {'model': {'variant': 'temporal'}},
+    'spatial': {'model': {'variant': 'spatial'}},
+    'embedding': embedding,
+  }
+  model = _temporal_spatial('temporal', global_streams=('scene',), spatial_stream='objects')
+  return model | {'order': tuple(stages), 'stages': stages}
+
+
+def config_of(tiny: Tiny) -> ConfigDict:
+  """The whole config of a tiny model, locked; data set and seed are still to be set."""
+  config = base_config()
+  config.update(ConfigDict(tiny.config))
+  return config.lock()
+
+
+VANILLA = Tiny('temporal_spatial vanilla', _temporal_spatial('vanilla'))
+SPATIAL = Tiny(
+  'temporal_spatial spatial',
+  _temporal_spatial('spatial', spatial_stream='cells'),
+  {'spatial': 'slots'},
+)
+RANKED = Tiny('stats st ranked', _stats('st', 'ranked'), {'st_spatial': 'cells'})
+MEAN = Tiny('stats st mean', _stats('st', 'mean'))
+TS = Tiny('stats ts', _stats('ts'), {'ts_temporal * ts_spatial': 'slots'})
+MEAN_SEQUENCE = Tiny('stats mean of frames', _stats('st', 'mean', kind='sequence'))
+KBIGRU = Tiny('refocus kbigru', _refocus(1))
+MEAN_POOL = Tiny('refocus mean pool', _refocus(0, 'mean'))
+VRE = Tiny('refocus vre', _vre(), {'keyframe': 'frames'})
+ALL_LAYERS = Tiny('dual_afr soft', _dual_afr(*LAYERS), {'layer': 'layers'})
+TOP_LAYER = Tiny('dual_afr pool5', _dual_afr('pool5'))
+LOCAL = Tiny('global2local 2f', _global2local(2, backward_tau=1.0), {'keyframe * spatial': 'slots'})
+GLOBAL = Tiny('global2local global', _global2local(0))
+
+LATE_FUSION = Tiny(
+  'late fusion',
+  _fusion(),
+  {'branch': 'branches'},
+  branches=('temporal', 'spatial'),
+  folder='fusion',
+)
+TEMPORAL_BRANCH = Tiny('temporal branch', _fusion(), stage='temporal', folder='fusion')
+SPATIAL_BRANCH = Tiny('spatial branch', _fusion(), stage='spatial', folder='fusion')
+
+TRIALS = (
+  Trial('order', RANKED, MEAN),
+  Trial('order', KBIGRU, MEAN_POOL),
+  Trial('object', SPATIAL, VANILLA),
+  Trial('object', TS, MEAN_SEQUENCE),
+  Trial('event', VRE, KBIGRU, frame=EVENT_CLIP // 2),
+  Trial('layers', ALL_LAYERS, TOP_LAYER),
+  Trial('key', LOCAL, GLOBAL),
+  Trial('fusion', LATE_FUSION, TEMPORAL_BRANCH),
+  Trial('fusion', LATE_FUSION, SPATIAL_BRANCH),
+)

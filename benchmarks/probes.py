@@ -1,0 +1,276 @@
+"""Do the models do what they claim? Tiny ones, trained on clips whose answers are known.
+
+  python -m benchmarks.probes [--probes=order,object] [--seeds=0,1,2] [--json=FILE]
+
+For each claim (data_prep/probe_clips.py) a model and a baseline are trained on the same clips:
+- accuracy: share of test clips whose caption has every answer right; a model solves its probe from
+  90 % on, a baseline stays at chance within 10 points of it;
+- hit rate: share of answers for which the attention, averaged over the words since the last
+  answer, is largest where the answer was planted (each of its picks, if it makes several).
+The key frame has a row of its own, in which the accuracy is its hit rate and the baseline that of
+the middle frame. All figures are means over the seeds; each has clips and a training of its own.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import jax
+import numpy as np
+
+from benchmarks.probe_fusion import fuse
+from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
+from data_prep import probes
+from data_prep.probe_clips import PROBES
+from vidcap_jax import distributed, evaluate, experiment, restore
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.records import open_split
+from vidcap_jax.decoding.unroll import teacher_forcing
+from vidcap_jax.errors import UserError
+from vidcap_jax.features import to_inputs
+from vidcap_jax.models.captioner import bind
+
+SOLVED = 0.9
+NEAR_CHANCE = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+  """One model on one seed: accuracy, hit rate, and the mean weight where the answer was planted
+  (None without an attention to look at)."""
+
+  accuracy: float
+  hit_rate: float | None
+  weight: float | None
+
+
+# ------------------------------------------------------------------------------ scoring
+
+
+def answered(caption: str, answers: Sequence[Mapping]) -> bool:
+  """Whether a caption has every answer's word at its position."""
+  words = caption.split()
+  return all(words[a['position'] : a['position'] + 1] == [a['word']] for a in answers)
+
+
+def looked(
+  weights: Mapping[str, np.ndarray], answers: Sequence[Mapping], looks: Mapping[str, str]
+) -> list[tuple[bool, float]]:
+  """For each answer, whether the largest weights hit, and how much weight lay on the truth.
+
+  Args:
+    weights: attention -> (L, …, N), by word; where there are several rows of N, all have to hit. A
+      model may look before it says: weights count from the word after the last answer on.
+    answers: as in the truth file, in the order of their words.
+    looks: as in ``Tiny``. Answers that were planted on none of these axes are left out.
+  """
+  results, begin = [], 0
+  for answer in answers:
+    words = slice(begin, answer['position'] + 1)
+    begin = words.stop
+    found = [
+      (_joint([weights[name][words] for name in names.split(' * ')]).mean(0), axis)
+      for names, axis in looks.items()
+      if axis in answer['look']
+    ]
+    if found:
+      places = [(w, list(answer['look'][axis])) for w, axis in found]
+      hit = all(np.isin(w.argmax(-1), truth).all() for w, truth in places)
+      results.append((hit, float(np.prod([w[..., truth].sum(-1).mean() for w, truth in places]))))
+  return results
+
+
+def _joint(weights: Sequence[np.ndarray]) -> np.ndarray:
+  """Weights (…, N1), (…, N2), … of one choice within another, as one (…, N1 N2 …)."""
+  joint, *rest = weights
+  for inner in rest:
+    joint = (joint[..., :, None] * inner[..., None, :]).reshape(*joint.shape[:-1], -1)
+  return joint
+
+
+def hits_of_frame(truth: Mapping[str, Mapping], frame: int) -> float:
+  """Share of the test clips' answers that can be seen in a frame that is always the same."""
+  clips = [clip for clip in truth.values() if clip['split'] == 'test']
+  return float(np.mean([frame in a['look']['frames'] for c in clips for a in c['answers']]))
+
+
+# ------------------------------------------------------------------------------ one model
+
+
+def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
+  """Trains a model on a probe (unless it has been), and measures it on the test split."""
+  config = config_of(tiny)
+  config.seed, config.data.dir = seed, data
+  mesh = distributed.make_mesh()
+  experiment.run(config, workdir, mesh)
+  read = lambda stage: restore.restore(  # noqa: E731
+    restore.find_checkpoint(str(workdir / 'checkpoints' / stage)), mesh
+  )
+  restored = read(tiny.stage or config.order[-1])
+  truth = probes.read_truth(data)
+  source = open_split(data, 'test')
+  ids = [video.video_id for video in pipeline.read_texts(source)]
+  weights: Iterable[tuple[str, Mapping[str, np.ndarray]]] = ()
+  if tiny.branches:
+    fused = list(fuse(restored, [read(stage) for stage in tiny.branches], source, ids))
+    captions = {video_id: said[k] for video_id, said, k in fused}
+    # The choice counts where there is one, as if it were an attention that all words share.
+    choice = np.eye(len(tiny.branches))
+    weights = (
+      (video_id, {'branch': np.tile(choice[k], (probes.MAX_WORDS, 1))})
+      for video_id, said, k in fused
+      if len(set(said)) > 1
+    )
+  else:
+    captions = {c['video_id']: c['caption'] for c in evaluate.captioner_of(restored)(source, ids)}
+    if tiny.looks:
+      weights = attention(restored, source, ids)
+  right = [answered(captions[video_id], truth[video_id]['answers']) for video_id in ids]
+  seen = [
+    result
+    for video_id, found in weights
+    for result in looked(found, truth[video_id]['answers'], tiny.looks)
+  ]
+  hit_rate, weight = np.mean(seen, axis=0) if seen else (None, None)
+  return Measured(_number(np.mean(right)), _number(hit_rate), _number(weight))
+
+
+def _number(value) -> float | None:
+  return None if value is None else float(value)
+
+
+def attention(
+  restored: restore.Restored, source, ids: Sequence[str]
+) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+  """Each video's attention weights at the words of its own caption: name -> (L, N)."""
+  config, streams, module = restored.config, restored.streams, restored.module
+
+  @jax.jit
+  def weigh(params, batch):
+    captioner = bind(module, params)
+    memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
+    return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
+
+  batches = evaluate.eval_batches(
+    source, restored.vocabulary, streams, module.config.needs, config, restored.mesh
+  )
+  for _, batch in batches:
+    found = jax.device_get(weigh(restored.params, batch))  # (L, B, 1, N)
+    for row, index in enumerate(batch['video_index']):
+      if index >= 0:
+        yield ids[index], {name: w[:, row, 0] for name, w in found.items()}
+
+
+# ------------------------------------------------------------------------------ all of them
+
+
+def measure(trial: Trial, seeds: Sequence[int], workdir: pathlib.Path) -> dict[str, list]:
+  """A trial on each seed: 'model' and 'baseline', each a list of ``Measured``, and 'frame'."""
+  results: dict[str, list] = {'model': [], 'baseline': [], 'frame': []}
+  for seed in seeds:
+    folder = workdir / trial.probe / f'seed_{seed}'
+    data = probes.prepare(folder / 'data', trial.probe, seed)
+    for side, tiny in (('model', trial.model), ('baseline', trial.baseline)):
+      results[side].append(
+        run(tiny, data, folder / (tiny.folder or tiny.label.replace(' ', '_')), seed)
+      )
+    if trial.frame is not None:
+      results['frame'].append(hits_of_frame(probes.read_truth(data), trial.frame))
+  return results
+
+
+def rows(trial: Trial, results: Mapping[str, Sequence]) -> list[dict]:
+  """What ``--json`` writes of a trial: means over the seeds, as fractions."""
+  model, baseline = results['model'], results['baseline']
+  hit_rate = _mean(m.hit_rate for m in model)
+  made = [
+    {
+      'probe': trial.probe,
+      'model': trial.model.label,
+      'accuracy': _mean(m.accuracy for m in model),
+      'baseline': trial.baseline.label,
+      'baseline_accuracy': _mean(m.accuracy for m in baseline),
+      'hit_rate': hit_rate,
+      'chance': PROBES[trial.probe].chance,
+    }
+  ]
+  if trial.frame is not None:
+    guess = _mean(results['frame'])
+    made.append(
+      {
+        'probe': f'{trial.probe}: key frame',
+        'model': trial.model.label,
+        'accuracy': hit_rate,
+        'baseline': 'middle frame',
+        'baseline_accuracy': guess,
+        'hit_rate': hit_rate,
+        'chance': guess,
+      }
+    )
+  return made
+
+
+def _mean(values) -> float | None:
+  values = list(values)
+  return None if None in values else float(np.mean(values))
+
+
+def line(row: Mapping, results: Mapping[str, Sequence]) -> str:
+  """A row for people, in per cent, with each seed's accuracy and what it amounts to."""
+  show = lambda x: '-' if x is None else f'{100 * x:.0f}'  # noqa: E731
+  each = [m.accuracy if row['probe'] in PROBES else m.hit_rate for m in results['model']]
+  near = abs(row['baseline_accuracy'] - row['chance']) <= NEAR_CHANCE
+  verdict = 'solved' if row['accuracy'] >= SOLVED else 'NOT solved'
+  verdict += ', baseline at chance' if near else ', baseline not at chance'
+  weight = show(_mean(m.weight for m in results['model']))
+  return (
+    f'{row["probe"]:16} {row["model"]:25} {show(row["accuracy"]):>3}'
+    f' {"(" + "/".join(map(show, each)) + ")":14}'
+    f' hit {show(row["hit_rate"]):>3}  weight {weight:>3}  '
+    f'{row["baseline"]:25} {show(row["baseline_accuracy"]):>3}  chance {show(row["chance"]):>3}  '
+    f'{verdict}'
+  )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Entry point; exit code 1 if something could not be run."""
+  parser = argparse.ArgumentParser(
+    prog='python -m benchmarks.probes',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  known = list(dict.fromkeys(trial.probe for trial in TRIALS))
+  numbers = lambda text: [int(part) for part in text.split(',')]  # noqa: E731
+  add = parser.add_argument
+  add('--probes', default=','.join(known), metavar='NAME[,…]', help='default: %(default)s')
+  add('--seeds', type=numbers, default='0,1,2', metavar='N[,…]', help='default: %(default)s')
+  add('--workdir', metavar='DIR', help='keeps what was trained; default: a temporary folder')
+  add('--json', metavar='FILE', help='also write the rows there')
+  args = parser.parse_args(argv)
+  chosen = args.probes.split(',')
+  if unknown := [name for name in chosen if name not in known]:
+    parser.error(f'unknown probe {", ".join(unknown)}; known: {", ".join(known)}')
+  table, lines = [], []
+  with tempfile.TemporaryDirectory() as temporary:
+    workdir = pathlib.Path(args.workdir or temporary)
+    try:
+      for trial in TRIALS:
+        if trial.probe in chosen:
+          results = measure(trial, args.seeds, workdir)
+          table += (made := rows(trial, results))
+          lines += [line(row, results) for row in made]
+    except UserError as error:
+      print(f'error: {error}', file=sys.stderr)
+      return 1
+  print('\n'.join(lines))
+  if args.json:
+    pathlib.Path(args.json).write_text(json.dumps(table, indent=1) + '\n')
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,153 @@
+"""How captions and attention are held against the planted truth; one probe from end to end."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import probe_models
+from benchmarks import probes as benchmark
+from benchmarks.probe_models import Tiny, Trial, config_of
+from benchmarks.probes import Measured
+from data_prep import probes
+from data_prep.probe_clips import PROBES
+from tests import tiny
+from vidcap_jax import experiment, models
+
+ANSWERS = (
+  {'position': 1, 'word': 'cup', 'look': {'frames': [2, 3], 'cells': [0]}},
+  {'position': 3, 'word': 'ball', 'look': {'cells': [1]}},
+)
+
+
+def test_every_answer_has_to_stand_at_its_place():
+  assert benchmark.answered('a cup then ball', ANSWERS)
+  assert benchmark.answered('the cup or ball fell', ANSWERS)
+  for wrong in ('a ball then cup', 'a cup then', 'a red cup then ball', 'cup ball', ''):
+    assert not benchmark.answered(wrong, ANSWERS)
+
+
+def test_hits_and_weights_are_means_over_the_words_since_the_last_answer():
+  frames, cells = np.zeros((5, 4)), np.zeros((5, 2))
+  frames[:2] = [[0.6, 0.2, 0.1, 0.1], [0.0, 0.1, 0.8, 0.1]]
+  cells[:2] = [[0.8, 0.2], [0.6, 0.4]]
+  cells[2:4] = [[0.9, 0.1], [0.7, 0.3]]
+  cells[4] = [0, 1]  # after the last answer: of no matter
+  weights = {'temporal': frames, 'spatial': cells}
+  hits, on_truth = zip(*benchmark.looked(weights, ANSWERS, {'spatial': 'cells'}))
+  assert hits == (True, False)
+  np.testing.assert_allclose(on_truth, [0.7, 0.2])
+  # The second answer was planted in no frame: nothing to hit.
+  ((hit, weight),) = benchmark.looked(weights, ANSWERS, {'temporal': 'frames'})
+  assert hit
+  np.testing.assert_allclose(weight, 0.55)
+  both = {'temporal': 'frames', 'spatial': 'cells'}
+  (first, second) = benchmark.looked(weights, ANSWERS, both)
+  assert first[0]
+  np.testing.assert_allclose(first[1], 0.55 * 0.7)
+  assert not second[0]
+  frames[1] = [0.2, 0.3, 0.4, 0.1]
+  assert not benchmark.looked(weights, ANSWERS, both)[0][0]
+
+
+def test_a_choice_within_another_is_one_place():
+  """Two frames are picked, and a cell in each: slots are frame * 2 + cell."""
+  answers = [{'position': 0, 'word': 'cup', 'look': {'slots': [1, 4]}}]
+  frames, cells = np.zeros((1, 2, 3)), np.zeros((1, 2, 2))
+  frames[0] = [[1, 0, 0], [0, 0.2, 0.8]]
+  cells[0] = [[0.4, 0.6], [0.9, 0.1]]
+  weights = {'keyframe': frames, 'spatial': cells}
+  looks = {'keyframe * spatial': 'slots'}
+  ((hit, weight),) = benchmark.looked(weights, answers, looks)
+  assert hit
+  np.testing.assert_allclose(weight, (0.6 + 0.8 * 0.9) / 2)
+  cells[0, 0] = [0.6, 0.4]  # one of the two looks elsewhere
+  assert not benchmark.looked(weights, answers, looks)[0][0]
+
+
+def test_a_frame_guessed_without_looking():
+  truth = {
+    'a': {'split': 'test', 'answers': [{'look': {'frames': [7, 8]}}]},
+    'b': {'split': 'test', 'answers': [{'look': {'frames': [1, 2]}}]},
+    'c': {'split': 'train', 'answers': [{'look': {'frames': [8]}}]},
+  }
+  assert benchmark.hits_of_frame(truth, 8) == 0.5
+
+
+def test_row_and_line_hold_means_over_seeds():
+  trial = Trial('object', Tiny('looks', {}), Tiny('pools', {}))
+  results = {
+    'model': [Measured(0.9, 0.5, 0.25), Measured(1.0, 0.7, 0.75)],
+    'baseline': [Measured(0.2, None, None), Measured(0.4, None, None)],
+  }
+  (row,) = benchmark.rows(trial, results)
+  assert row == {
+    'probe': 'object',
+    'model': 'looks',
+    'accuracy': pytest.approx(0.95),
+    'baseline': 'pools',
+    'baseline_accuracy': pytest.approx(0.3),
+    'hit_rate': pytest.approx(0.6),
+    'chance': 0.25,
+  }
+  line = benchmark.line(row, results)
+  assert 'solved, baseline at chance' in line
+  assert 'NOT' not in line
+  assert '90/100' in line
+  assert 'NOT solved' in benchmark.line(row | {'accuracy': 0.89}, results)
+  assert 'not at chance' in benchmark.line(row | {'baseline_accuracy': 0.36}, results)
+  blind = {'model': results['baseline'], 'baseline': results['baseline']}
+  assert benchmark.rows(trial, blind)[0]['hit_rate'] is None
+
+  trial = Trial('event', Tiny('looks', {}), Tiny('pools', {}), frame=8)
+  task, key_frame = benchmark.rows(trial, results | {'frame': [0.2, 0.3]})
+  assert (task['accuracy'], task['chance']) == (pytest.approx(0.95), 0.5)
+  assert key_frame['baseline'] == 'middle frame'
+  assert key_frame['accuracy'] == key_frame['hit_rate'] == pytest.approx(0.6)
+  assert key_frame['baseline_accuracy'] == pytest.approx(0.25)
+  assert '(50/70)' in benchmark.line(key_frame, results)
+
+
+def test_every_trial_reads_streams_of_its_probe():
+  assert {trial.probe for trial in benchmark.TRIALS} <= set(PROBES)
+  for trial in benchmark.TRIALS:
+    for side in (trial.model, trial.baseline):
+      config = config_of(side)
+      for stage in config.order:
+        settings = experiment.stage_config(config, stage).model
+        needs = models.build(settings, 20).config.needs
+        kinds = PROBES[trial.probe].kinds
+        assert all(kinds[stream] in allowed for stream, allowed in needs.streams.items())
+
+
+def test_unknown_probes_are_refused(capsys):
+  with pytest.raises(SystemExit):
+    benchmark.main(['--probes=telepathy'])
+  assert 'unknown probe telepathy; known: order' in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_probe_from_end_to_end(tmp_path, monkeypatch, capsys):
+  """Too short to learn anything, but everything that is measured is there."""
+  prepare = probes.prepare
+  monkeypatch.setattr(
+    probes,
+    'prepare',
+    lambda folder, name, seed: prepare(folder, name, seed, {'train': 8, 'val': 4, 'test': 6}),
+  )
+  short = {'train': {'batch_size': 8, 'epochs': 1.0}}
+  spatial, vanilla = (
+    Tiny(t.label, {**t.config, **short}, t.looks)
+    for t in (probe_models.SPATIAL, probe_models.VANILLA)
+  )
+  monkeypatch.setattr(benchmark, 'TRIALS', (Trial('object', spatial, vanilla),))
+  command = [f'--workdir={tmp_path / "w"}', f'--json={tmp_path / "t.json"}', '--seeds=5']
+  with tiny.without_java():
+    assert benchmark.main(command) == 0
+  (row,) = json.loads((tmp_path / 't.json').read_text())
+  assert set(row) == {
+    *('probe', 'model', 'accuracy', 'baseline', 'baseline_accuracy', 'hit_rate', 'chance')
+  }
+  assert 0 <= row['hit_rate'] <= 1
+  assert round(row['accuracy'] * 6, 6) in range(7)
+  assert 'temporal_spatial spatial' in capsys.readouterr().out

@@ -1,0 +1,220 @@
+"""What is planted decides the answers, and nothing else in the features does."""
+
+import collections
+import json
+
+import numpy as np
+import pytest
+
+from data_prep import probes
+from data_prep.probe_clips import HELD, LAYERS, PROBES, SIZES, THINGS, clips
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError, read_manifest
+
+
+@pytest.fixture(scope='module')
+def made():
+  return {name: clips(name, seed=3) for name in PROBES}
+
+
+def share_told(splits, see) -> float:
+  """Of the test answers, those that the nearest class mean of the training clips tells.
+
+  ``see(clip, i)`` is what there is to see of a clip's answer number i.
+  """
+  seen = {
+    split: [(see(c, i), (i, a.word)) for c in part for i, a in enumerate(c.answers)]
+    for split, part in splits.items()
+  }
+  classes = {word: [x for x, w in seen['train'] if w == word] for _, word in seen['train']}
+  means = {word: np.mean(xs, axis=0) for word, xs in classes.items()}
+  right = []
+  for x, (i, word) in seen['test']:
+    others = [w for w in means if w[0] == i]
+    right.append(min(others, key=lambda w: np.square(means[w] - x).sum()) == (i, word))
+  return np.mean(right)
+
+
+def flat(array):
+  return array.reshape(-1, array.shape[-1])
+
+
+def test_clips_follow_from_the_seed():
+  sizes = {'train': 6, 'test': 5}
+  for name in PROBES:
+    splits, again, other = (clips(name, seed, sizes) for seed in (3, 3, 4))
+    assert {split: len(part) for split, part in splits.items()} == sizes
+    for split, part in splits.items():
+      for a, b in zip(part, again[split]):
+        assert (a.caption, a.answers) == (b.caption, b.answers)
+        for stream in a.features:
+          np.testing.assert_array_equal(a.features[stream], b.features[stream])
+    first = splits['train'][0].features
+    for different in (other['train'][0], splits['test'][0]):
+      assert all((different.features[stream] != x).any() for stream, x in first.items())
+
+
+def test_captions_hold_the_answers_and_features_the_places(made):
+  for name, splits in made.items():
+    for part in splits.values():
+      for clip in part:
+        assert clip.answers
+        for answer in clip.answers:
+          assert clip.caption.split()[answer.position] == answer.word
+          assert answer.look
+        assert set(clip.features) == set(PROBES[name].kinds)
+        assert len(clip.caption.split()) <= probes.MAX_WORDS
+
+
+def test_answers_are_balanced(made):
+  for name, splits in made.items():
+    told = collections.Counter(tuple(a.word for a in c.answers) for c in splits['train'])
+    if name == 'order':  # half are lights, the others pairs of things
+      lights = [told.pop((word,)) for word in ('rises', 'falls')]
+      assert lights[0] == lights[1] == SIZES['train'] / 4
+    assert max(told.values()) == min(told.values())
+    assert len(told) == {'order': 12, 'event': 12, 'layers': 16, 'key': len(HELD)}.get(
+      name, len(THINGS)
+    )
+
+
+def test_order_twins_hold_the_same_frames(made):
+  for part in made['order'].values():
+    for one, other in zip(part[::2], part[1::2]):
+      assert one.caption != other.caption
+      assert sorted(one.caption.split()) == sorted(other.caption.split()) or 'light' in one.caption
+      for stream, frames in one.features.items():
+        # The same multiset of frames as stored: no pooling over time can tell the twins apart.
+        stored = frames.astype(np.float16), other.features[stream].astype(np.float16)
+        multisets = [collections.Counter(frame.tobytes() for frame in x) for x in stored]
+        assert multisets[0] == multisets[1]
+        assert (stored[0] != stored[1]).any()
+
+
+def test_order_is_told_by_when_things_are_there(made):
+  def only(answers):
+    return {s: [c for c in p if len(c.answers) == answers] for s, p in made['order'].items()}
+
+  def shown(clip, i):
+    """What the cell shows in each pair of frames: (4, D)."""
+    cells = clip.features['cells']
+    cell = flat(cells.transpose(1, 2, 0, 3)).reshape(4, 8, -1)[clip.answers[i].look['cells'][0]]
+    return cell.reshape(4, 2, -1).mean(1)
+
+  def thing(clip, i):
+    """The earlier thing, or the later one."""
+    pairs = shown(clip, i)
+    return pairs[np.sort(np.argsort(np.square(pairs).sum(-1))[-2:])[i]]
+
+  pooled = lambda clip, i: clip.features['image'].mean(0)  # noqa: E731
+  change = lambda clip, i: shown(clip, i)[-1] - shown(clip, i)[0]  # noqa: E731
+  things, lights = only(2), only(1)
+  assert share_told(things, thing) == share_told(lights, change) == 1
+  assert share_told(things, pooled) < 0.6
+  assert share_told(lights, pooled) < 0.6
+
+
+def test_object_is_told_by_its_cell_alone(made):
+  at = lambda clip, i: flat(clip.features['cells'].reshape(-1, 9, 16))[  # noqa: E731
+    clip.answers[i].look['slots'][0]
+  ]
+  frame = lambda clip, i: clip.features['cells'].reshape(-1, 9, 16)[  # noqa: E731
+    clip.answers[i].look['frames'][0], clip.answers[i].look['cells'][0]
+  ]
+  beside = lambda clip, i: flat(clip.features['cells'])[  # noqa: E731
+    clip.answers[i].look['slots'][0] - 1
+  ]
+  pooled = lambda clip, i: clip.features['image'].mean(0)  # noqa: E731
+  assert share_told(made['object'], at) == share_told(made['object'], frame) == 1
+  assert share_told(made['object'], beside) < 0.4
+  assert share_told(made['object'], pooled) < 0.4
+  assert all(abs(c.features['cells'].mean((0, 1, 2))).max() < 1e-12 for c in made['object']['test'])
+
+
+def test_event_is_told_by_its_frames(made):
+  def halves(clip, i):
+    frames = clip.answers[i].look['frames']
+    return clip.features['image'][frames[2 * i : 2 * i + 2]].mean(0)
+
+  ends = lambda clip, i: clip.features['image'][[0, -1]].mean(0)  # noqa: E731
+  assert share_told(made['event'], halves) == 1
+  assert share_told(made['event'], ends) < 0.4
+  frames = [c.answers[0].look['frames'] for part in made['event'].values() for c in part]
+  assert min(f[0] for f in frames) == 1
+  assert max(f[-1] for f in frames) == 14
+  in_middle = np.mean([8 in f for f in frames])
+  assert 0.2 < in_middle < 0.5
+
+
+def test_layers_tell_one_class_of_words_each(made):
+  def at(clip, i, layer):
+    return flat(clip.features[list(LAYERS)[layer]]).mean(0)
+
+  for clip in made['layers']['test']:
+    assert [a.look['layers'] for a in clip.answers] == [[0], [3]]
+  assert share_told(made['layers'], lambda c, i: at(c, i, 3 * i)) == 1
+  for layers in ((3, 0), (1, 1), (2, 2)):
+    assert share_told(made['layers'], lambda c, i, layers=layers: at(c, i, layers[i])) < 0.4
+
+
+def test_key_is_told_by_the_held_region_of_event_frames(made):
+  at = lambda c, i, k: flat(c.features['objects'])[c.answers[i].look['slots'][k]]  # noqa: E731
+  assert share_told(made['key'], lambda c, i: at(c, i, 0)) == 1
+  assert share_told(made['key'], lambda c, i: at(c, i, 1)) == 1
+  for stream in ('image', 'motion', 'objects'):
+    pooled = lambda c, i, stream=stream: flat(c.features[stream]).mean(0)  # noqa: E731
+    assert share_told(made['key'], pooled) < 0.45
+  for clip in made['key']['test']:
+    units = clip.answers[0].look['frames']
+    assert [slot // 8 for slot in clip.answers[0].look['slots']] == units
+    # The frames of the event are marked: farther from zero than the others.
+    size = np.square(clip.features['image']).sum(-1).reshape(-1, 3).sum(-1)
+    assert sorted(np.argsort(size)[-2:]) == units
+
+
+def test_fusion_tells_either_branch_half(made):
+  seen_by = {
+    stream: {
+      split: [c for i, c in enumerate(part) if i % 2 == (stream == 'image')]
+      for split, part in made['fusion'].items()
+    }
+    for stream in ('image', 'objects')
+  }
+  pooled = lambda stream: lambda c, i: flat(c.features[stream]).mean(0)  # noqa: E731
+  assert share_told(seen_by['image'], pooled('image')) > 0.95
+  assert share_told(seen_by['objects'], pooled('objects')) > 0.95
+  assert share_told(seen_by['image'], pooled('objects')) < 0.45
+  assert share_told(seen_by['objects'], pooled('image')) < 0.45
+
+
+def test_prepare_writes_a_data_set_and_its_truth(tmp_path, capsys):
+  sizes = {'train': 8, 'val': 4, 'test': 4}
+  data = probes.prepare(tmp_path / 'p', 'key', 1, sizes)
+  manifest = read_manifest(data)
+  assert {s.name: s.kind for s in manifest.streams} == PROBES['key'].kinds
+  assert {name: s.videos for name, s in manifest.splits.items()} == sizes
+  truth, planted = probes.read_truth(data), clips('key', 1, sizes)
+  for split, part in planted.items():
+    source = open_split(data, split)
+    for i in range(len(source)):
+      video, clip = source[i], part[int(source[i].video_id.removeprefix(split))]
+      assert video.captions == (clip.caption,)
+      assert truth[video.video_id]['answers'][0]['word'] == clip.answers[0].word
+      np.testing.assert_allclose(video.features['objects'], clip.features['objects'], atol=1e-2)
+  before = (tmp_path / 'p' / probes.TRUTH).stat().st_mtime_ns
+  assert probes.prepare(tmp_path / 'p', 'key', 1, sizes) == data
+  assert (tmp_path / 'p' / probes.TRUTH).stat().st_mtime_ns == before
+
+  # Killed before the end: made good by the next call.
+  (tmp_path / 'p' / probes.TRUTH).unlink()
+  assert probes.prepare(tmp_path / 'p', 'key', 1, sizes) == data
+  assert probes.read_truth(data) == json.loads(json.dumps(truth))
+  assert read_manifest(data).hash == manifest.hash
+
+  with pytest.raises(DataError, match='seed: 1 there, 2 asked for'):
+    probes.prepare(tmp_path / 'p', 'key', 2, sizes)
+  with pytest.raises(DataError, match=r'not made by data_prep\.probes'):
+    probes.read_truth(tmp_path / 'elsewhere' / 'dataset')
+  assert probes.main(['--probe=nothing', f'--out={tmp_path / "q"}']) == 1
+  assert 'unknown probe' in capsys.readouterr().err
+  assert not (tmp_path / 'q').exists()
