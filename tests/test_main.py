@@ -50,7 +50,7 @@ def command(monkeypatch, capsys):
     ([CONFIG, '--workdir=W'], 'no data: give --config.data.dir=DIR'),
     (
       ['--config=configs/quickstart.py:tset', '--workdir=W'],
-      "--config: unknown variant 'tset'; known: run",
+      "--config: unknown variant 'tset'; known: model=temporal, model=spatial, ",
     ),
     (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config"),
     (['--mode=trian'], '--mode=trian: value should be one of <train|evaluate|predict>'),
@@ -89,7 +89,7 @@ def test_wrong_commands(arguments, message, command, tmp_path, monkeypatch):
   ('flag', 'message'),
   [
     ('train.batch_size=12', 'a batch size of 12 does not divide over 8 devices; .*: 8 or 16'),
-    ('model.name=transformer', "unknown model.name 'transformer'; known: temporal_spatial"),
+    ('model.name=transformer', "unknown model.name 'transformer'; known: dual_afr, "),
     ('model.global_streams=motion', "needs a stream 'motion' .* has: image .sequence"),
     ('train.init_from=/nowhere', 'config.train.init_from=/nowhere: no such folder'),
     ('mesh.model=3', 'mesh.data=2 x mesh.model=3 is 6 devices, there are 8'),
