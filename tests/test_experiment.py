@@ -351,7 +351,7 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
   ('changes', 'error', 'message'),
   [
     ({'train.batch_size': 12}, DataError, '12 does not divide over 8 devices; .*: 8 or 16'),
-    ({'model.name': 'temporal'}, ConfigError, "unknown model.name 'temporal'; known: temporal_spa"),
+    ({'model.name': 'temporal'}, ConfigError, "unknown model.name 'temporal'; known: dual_afr, "),
     ({'model.variant': 'spatail'}, ConfigError, "variant 'spatail' is unknown; known: vanilla"),
     ({'model.global_streams': ('motion',)}, DataError, "a stream 'motion' .* has: image"),
     ({'train.dtype': 'float16'}, ConfigError, "dtype 'float16'; known: float32, bfloat16"),
