@@ -31,7 +31,7 @@ Streams: C3D of Sports-1M on the whole video, 112 x 112, 2 frames a second. Of N
 frames, 8 apart. Row resnet+lstm reads resnet alone, a sequence of 2048 numbers a frame.
 
 Not run on the real data: score and time are unknown. Nearly all of a step is pool2's convolution,
-0.28 TFLOP for every 8 seconds of a video, padded to the longest, and twice that backward:
+0.28 TFLOP for every 8 seconds of a video, padded to the longest, and about as much backward:
 --config.train.dtype=bfloat16 and --config.data.max_frames (frames of pool2, one a second) help.
 ``:runlocal``, or with a row ``:hard,runlocal``, trains it small on rendered clips with
 random-weight layers of the same ratios: three minutes of CPU time.

@@ -109,7 +109,11 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
     (('one',), {'one': {'train': {'epoch': 3.0}}}, r'config.stages.one: .*epoch'),
     (('one',), {'one': {'train': {'epochs': 'three'}}}, r'config.stages.one: .*epochs'),
     (('one',), {'one': {'train': 3}}, r'config.stages.one'),
-    (('one',), {'one': {'train': {'init_from': 'stage:none'}}}, r'init_from.*none: no such folder'),
+    (
+      ('one', 'two'),
+      {'one': {'train': {'init_from': 'stage:two'}}, 'two': {}},
+      "train.init_from 'stage:two' of stage 'one' is no stage with task 'train' that .*: none",
+    ),
     (
       ('one',),
       {'one': {'train': {'init_from': '/nowhere'}}},
@@ -118,7 +122,7 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
   ],
 )
 def test_wrong_stages(order, stages, message, tiny_data, tmp_path):
-  with pytest.raises(DataError, match=message):
+  with pytest.raises(UserError, match=message):
     tiny.run(staged(tiny_data, order, **stages), tmp_path / 'work')
   assert read_journal(tmp_path / 'work') == []
 

@@ -163,9 +163,14 @@ def test_main_features(run):
       ('main', 'i3d'),
       'stage:i3d',
       ConfigError,
-      "'stage:i3d' of stage 'main' is no stage that .*: n",
+      "'stage:i3d' of stage 'main' is no stage with task 'train' that .*: n",
     ),
-    (('i3d', 'main'), 'stage:main', ConfigError, 'no stage that runs before it.*: stage:i3d'),
+    (
+      ('i3d', 'main'),
+      'stage:main',
+      ConfigError,
+      "no stage with task 'train' that runs before it.*: stage:i3d",
+    ),
     (('i3d', 'main'), '/nowhere', DataError, 'config.eval.fallback=/nowhere: no such folder'),
   ],
 )

@@ -264,14 +264,20 @@ def changed(config, stage, changes) -> ConfigDict:
     (
       'choose',
       {'task': 'key_frames', 'train': {'init_from': 'stage:joint'}},
-      DataError,
-      'init_from.*joint: no such folder',
+      ConfigError,
+      "init_from 'stage:joint' of stage 'choose' is no stage with task 'train' that runs before",
     ),
     (
       'fixed',
       {'data': {'key_frames': 'stage:choose'}},
+      ConfigError,
+      "key_frames 'stage:choose' of stage 'fixed' is no stage with task 'key_frames' that",
+    ),
+    (
+      'fixed',
+      {'data': {'key_frames': 'x.json'}},
       DataError,
-      r"key_frames/choose.json: no such file; a stage with task 'key_frames' writes one",
+      r"x.json: no such file; a stage with task 'key_frames' writes one",
     ),
     (
       'fixed',

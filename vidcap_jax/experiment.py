@@ -44,7 +44,7 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
   """Runs the stages of a config in WORKDIR; returns the last stage's scores by split."""
   workdir.mkdir(parents=True, exist_ok=True)
   check_config(config, workdir)
-  check_fallbacks(config, workdir)
+  check_sources(config, workdir)
   config = config.copy_and_resolve_references()
   rendered = not config.data.dir
   with config.unlocked():
@@ -122,24 +122,35 @@ def fallback_of(config: ConfigDict, workdir: pathlib.Path) -> pathlib.Path | Non
   )
 
 
-def check_fallbacks(config: ConfigDict, workdir: pathlib.Path) -> None:
-  """Whether each stage's ``eval.fallback`` will be there when the stage is trained.
+# Settings that name a stage, 'stage:NAME', and the task of the stages that they may name.
+_SOURCES = {
+  'train.init_from': 'train',
+  'eval.fallback': 'train',
+  'data.key_frames': 'key_frames',
+}
+
+
+def check_sources(config: ConfigDict, workdir: pathlib.Path) -> None:
+  """Whether what each stage starts from or falls back to will be there when it is trained.
 
   Raises:
-    ConfigError: it is a stage that does not come before.
-    DataError: it is a path without a checkpoint.
+    ConfigError: it is a stage that does not come before, or does something else.
+    DataError: the fallback is a path without a checkpoint.
   """
+  tasks = {stage: stage_config(config, stage).task for stage in config.order}
   for number, stage in enumerate(config.order):
     its = stage_config(config, stage)
-    name = its.eval.fallback
-    earlier = [f'stage:{other}' for other in config.order[:number]]
-    if not name.startswith('stage:'):
+    if not its.eval.fallback.startswith('stage:'):
       fallback_of(its, workdir)
-    elif name not in earlier:
-      raise ConfigError(
-        f'eval.fallback {name!r} of stage {stage!r} is no stage that runs before it; those are: '
-        + (', '.join(earlier) or 'none')
-      )
+    for key, task in _SOURCES.items():
+      section, _, field = key.partition('.')
+      name = its[section][field]
+      earlier = [f'stage:{other}' for other in config.order[:number] if tasks[other] == task]
+      if name.startswith('stage:') and name not in earlier:
+        raise ConfigError(
+          f'{key} {name!r} of stage {stage!r} is no stage with task {task!r} that runs before it; '
+          f'those are: {", ".join(earlier) or "none"}'
+        )
 
 
 def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
