@@ -4,15 +4,14 @@ pip install -e '.[metrics,video]'
 python -m vidcap_jax.main --config=configs/quickstart.py --workdir=/tmp/quickstart
 python -m benchmarks.quickstart --workdir=/tmp/quickstart
 
-600 clips, 120 of them a test split of combinations never seen in training. Measured on one core of
-a busy 2-core machine (CPU only), seed 0, 420 steps:
+600 clips, 120 of them a test split of combinations never seen in training. Measured on a 2-core
+machine (CPU only), seed 0, 420 steps:
 
-  test CIDEr 3.66, BLEU-4 0.820, METEOR 0.540, ROUGE-L 0.879
-  CIDEr against the best constant caption (0.587): 6.2 times; with features swapped: 0.78 times
-  named right in the test captions: colour 1.00, shape 1.00, action 0.94, direction 0.96
+  test CIDEr 3.72, BLEU-4 0.847, METEOR 0.535, ROUGE-L 0.883
+  CIDEr against the best constant caption (0.587): 6.3 times; with features swapped: 0.76 times
+  named right in the test captions: colour 1.00, shape 1.00, action 0.94, direction 0.93
 
-CPU time, user and system: data 3:47, training 2:02, evaluation and three captions 0:50, all 6:39.
-Wall time on one busy core: 10:42; on 2 idle ones it has not been measured.
+Time: 4:57 by the clock, 7:18 of CPU time, all included. ``:runlocal``: 1:33 of CPU time.
 
 Variants: ``model=spatial|stats|refocus`` looks at the 7 x 7 cells of the same network's last layer
 too: the VATEX model's spatial branch, STaTS, and the refocused encoder's first pass with v_s. Eight
