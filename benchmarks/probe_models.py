@@ -48,13 +48,13 @@ class Trial:
 
 
 def base_config() -> ConfigDict:
-  """Cross entropy for 30 epochs of 15 steps, greedy captions."""
+  """Cross entropy for 60 epochs of 15 steps, greedy captions."""
   c = common.base()
   c.data.length_buckets = ()
   c.data.captions_per_video = 1
   c.data.max_words = probes.MAX_WORDS  # evaluation batches hold whole captions, too
   c.train.batch_size = 32
-  c.train.epochs = 30.0
+  c.train.epochs = 60.0
   c.optimizer.learning_rate = 4e-3
   c.optimizer.schedule.name = 'cosine'
   c.decode.method = 'greedy'
@@ -75,11 +75,11 @@ def _temporal_spatial(variant: str, **streams) -> dict:
   return {'model': model}
 
 
-def _stats(variant: str, pooling: str = 'mean', *, kind: str = 'grid') -> dict:
+def _stats(variant: str, pooling: str = 'mean', *, kind: str = 'grid', **more) -> dict:
   streams = {'grid_streams': (), 'region_streams': (), 'sequence_streams': ()}
   streams[f'{kind}_streams'] = ('cells',) if kind == 'grid' else ('image',)
   sizes = dict.fromkeys(('hidden', 'embed', 'project', 'attention'), 32)
-  settings = {'name': 'stats', 'variant': variant, 'pooling': pooling, 'dropout': 0.0}
+  settings = {'name': 'stats', 'variant': variant, 'pooling': pooling, 'dropout': 0.0, **more}
   return {'model': settings | sizes | streams}
 
 
@@ -94,7 +94,7 @@ def _vre() -> dict:
   """Step 1 alone, then both steps with the reward."""
   objective = {'name': 'refocus', 'beta': 0.03, 'reward_loss': 'eq21'}
   stages = {
-    'step1': {'model': {'passes': 1}, 'train': {'epochs': 15.0}},
+    'step1': {'model': {'passes': 1}, 'train': {'epochs': 5.0}},
     'joint': {'objective': objective, 'train': {'init_from': 'stage:step1'}},
   }
   return _refocus(2) | {'order': tuple(stages), 'stages': stages}
@@ -145,7 +145,7 @@ SPATIAL = Tiny(
 )
 RANKED = Tiny('stats st ranked', _stats('st', 'ranked'), {'st_spatial': 'cells'})
 MEAN = Tiny('stats st mean', _stats('st', 'mean'))
-TS = Tiny('stats ts', _stats('ts'), {'ts_temporal * ts_spatial': 'slots'})
+TS = Tiny('stats ts', _stats('ts', temperature=(1.0, 0.1)), {'ts_temporal * ts_spatial': 'slots'})
 MEAN_SEQUENCE = Tiny('stats mean of frames', _stats('st', 'mean', kind='sequence'))
 KBIGRU = Tiny('refocus kbigru', _refocus(1))
 MEAN_POOL = Tiny('refocus mean pool', _refocus(0, 'mean'))

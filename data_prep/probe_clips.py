@@ -121,22 +121,23 @@ def _order(fixed: np.random.Generator) -> Group:
 
 
 def _object(fixed: np.random.Generator) -> Group:
-  """One thing in one cell of one frame; the clip is centred, so that its mean tells nothing."""
-  things = prototypes(fixed, len(THINGS))
-  T, rows = 5, 3
+  """One thing in one cell of one frame; the clip is centred, so that its mean tells nothing.
+
+  That there is a thing shows even in the mean of its frame, but which one is lost there in noise.
+  """
+  thing, *kinds = prototypes(fixed, 1 + len(THINGS))
+  T, rows = 5, 4
 
   def group(i, rng):
+    kind = i % len(THINGS)
     cells = _noise(rng, T, rows, rows, CHANNELS)
     frame, cell = int(rng.integers(T)), int(rng.integers(rows * rows))
-    cells[(frame, *divmod(cell, rows))] += things[i % len(THINGS)]
+    cells[(frame, *divmod(cell, rows))] += 2 * thing + 0.6 * kinds[kind]
     cells -= cells.mean(axis=(0, 1, 2))
     look = {'frames': [frame], 'cells': [cell], 'slots': [frame * rows * rows + cell]}
-    caption = f'a {THINGS[i % len(THINGS)]} is here'
-    yield Clip(
-      caption,
-      _says(caption, look, THINGS[i % len(THINGS)]),
-      {'image': _frames_of(cells), 'cells': cells},
-    )
+    caption = f'a {THINGS[kind]} is here'
+    answers = _says(caption, look, THINGS[kind])
+    yield Clip(caption, answers, {'image': _frames_of(cells), 'cells': cells})
 
   return group
 

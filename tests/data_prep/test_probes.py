@@ -115,16 +115,18 @@ def test_order_is_told_by_when_things_are_there(made):
 
 
 def test_object_is_told_by_its_cell_alone(made):
-  at = lambda clip, i: flat(clip.features['cells'].reshape(-1, 9, 16))[  # noqa: E731
+  at = lambda clip, i: flat(clip.features['cells'].reshape(-1, 16, 16))[  # noqa: E731
     clip.answers[i].look['slots'][0]
   ]
-  frame = lambda clip, i: clip.features['cells'].reshape(-1, 9, 16)[  # noqa: E731
+  frame = lambda clip, i: clip.features['cells'].reshape(-1, 16, 16)[  # noqa: E731
     clip.answers[i].look['frames'][0], clip.answers[i].look['cells'][0]
   ]
   beside = lambda clip, i: flat(clip.features['cells'])[  # noqa: E731
     clip.answers[i].look['slots'][0] - 1
   ]
   pooled = lambda clip, i: clip.features['image'].mean(0)  # noqa: E731
+  of_frame = lambda clip, i: clip.features['image'][clip.answers[i].look['frames'][0]]  # noqa: E731
+  assert share_told(made['object'], of_frame) < 0.8
   assert share_told(made['object'], at) == share_told(made['object'], frame) == 1
   assert share_told(made['object'], beside) < 0.4
   assert share_told(made['object'], pooled) < 0.4
