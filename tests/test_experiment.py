@@ -1,22 +1,17 @@
-"""Stages, seeds, early stopping and what ends or doesn't end a run, without subprocesses."""
+"""Stages, workdirs, seeds and early stopping, without subprocesses."""
 
-import dataclasses
 import json
 import shutil
 
-import jax
-import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, experiment, train
-from vidcap_jax.data.records import open_split
+from vidcap_jax import checkpoint, experiment
 from vidcap_jax.data.schema import DataError
-from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.journal import read_journal
-from vidcap_jax.objectives import make_objective
 
 
 @pytest.fixture(autouse=True)
@@ -261,126 +256,3 @@ def test_seeds(tiny_data, tmp_path, scores, capsys):
   # Again: nothing is trained or scored; the summary is the same.
   tiny.run(config, tmp_path / 'work')
   assert json.loads((tmp_path / 'work' / 'seeds.json').read_text()) == summary
-
-
-# ---------------------------------------------------------------- updates that are not finite
-
-
-@dataclasses.dataclass(frozen=True)
-class WithInf:
-  """A split in which the features of one video are infinite."""
-
-  source: object
-  video_id: str
-
-  def __len__(self):
-    return len(self.source)
-
-  def __getitem__(self, index):
-    video = self.source[index]
-    if video.video_id != self.video_id:
-      return video
-    image = np.full_like(video.features['image'], np.inf)
-    return dataclasses.replace(video, features={'image': image})
-
-
-@pytest.fixture
-def with_inf(monkeypatch):
-  """v0, whose one caption comes in every second step, is broken."""
-
-  def broken(directory, split):
-    source = open_split(directory, split)
-    return WithInf(source, 'v0') if split == 'train' else source
-
-  monkeypatch.setattr(train, 'open_split', broken)
-
-
-def params_of(workdir):
-  step = checkpoint.steps(workdir / 'checkpoints' / 'xe')[-1]
-  return checkpoint.read_params_as_saved(workdir / 'checkpoints' / 'xe' / str(step))
-
-
-def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, capsys):
-  tiny.run(tiny.small_config(tiny_data), tmp_path / 'work')
-  said = [line for line in capsys.readouterr().out.splitlines() if 'update skipped' in line]
-  assert [line.split(':')[0] for line in said] == [f'[xe] step {step}' for step in (1, 3, 5, 7)]
-  assert all('videos: ' in line and 'v0' in line and 'loss nan' in line for line in said)
-  records = [r for r in read_journal(tmp_path / 'work') if r['kind'] == 'train']
-  assert [r['skipped'] for r in records] == [1, 1, 2, 2, 3, 3, 4, 4]
-  assert [r['loss'] is None for r in records] == [True, False] * 4
-  assert records[7]['loss'] < records[1]['loss']
-  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
-
-
-def test_too_many_end_the_run(tiny_data, tmp_path, with_inf):
-  config = tiny.small_config(tiny_data, max_skipped=2)
-  with pytest.raises(
-    train.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
-  ):
-    tiny.run(config, tmp_path / 'work')
-
-
-def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
-  config = tiny.small_config(tiny_data, max_skipped=3)
-  config.optimizer.learning_rate = float('nan')
-  with pytest.raises(train.Diverged, match='4 updates were not finite'):
-    tiny.run(config, tmp_path / 'work')
-  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
-
-
-def test_grouped_batches_are_divided_by_their_mean_number_of_words(
-  tiny_data, tmp_path, monkeypatch
-):
-  asked = []
-
-  def make(config, module, tokens_per_step):
-    asked.append(tokens_per_step)
-    return make_objective(config, module, tokens_per_step)
-
-  monkeypatch.setattr(train, 'make_objective', make)
-  for name, buckets in (('grouped', (6,)), ('mixed', ())):
-    config = tiny.small_config(tiny_data, epochs=1.0)
-    config.data.length_buckets = buckets
-    tiny.run(config, tmp_path / name)
-  records = open_split(tiny_data, 'train')
-  texts = [caption for i in range(len(records)) for caption in records[i].captions]
-  words = sum(len(text.split()) + 1 for text in texts)  # and the end of each
-  assert asked == [words / 2, None]  # two steps an epoch
-
-
-# ---------------------------------------------------------------- what is found before training
-
-
-@pytest.mark.parametrize(
-  ('changes', 'error', 'message'),
-  [
-    ({'train.batch_size': 12}, DataError, '12 does not divide over 8 devices; .*: 8 or 16'),
-    ({'model.name': 'temporal'}, ConfigError, "unknown model.name 'temporal'; known: dual_afr, "),
-    ({'model.variant': 'spatail'}, ConfigError, "variant 'spatail' is unknown; known: vanilla"),
-    ({'model.global_streams': ('motion',)}, DataError, "a stream 'motion' .* has: image"),
-    ({'train.dtype': 'float16'}, ConfigError, "dtype 'float16'; known: float32, bfloat16"),
-    ({'train.init_from': '/nowhere'}, DataError, 'init_from.*/nowhere: no such folder'),
-    ({'optimizer.name': 'adma'}, ConfigError, "optimizer 'adma'; known: adam"),
-    ({'optimizer.schedule.name': 'steps'}, ConfigError, "schedule 'steps'; known: constant"),
-    ({'decode.method': 'beams'}, ConfigError, "decode.method 'beams'; known: beam"),
-    ({'decode.beam': 0}, ConfigError, 'decode.beam must be at least 1'),
-    ({'eval.metric': 'Cider'}, ConfigError, "eval.metric 'Cider'.*CIDEr"),
-    ({'eval.metric': 'METEOR'}, ConfigError, "eval.metric 'METEOR'.*CIDEr"),
-    ({'eval.metrics': ('CIDER',)}, ConfigError, "eval.metrics.*'CIDER'.*known: BLEU"),
-    ({'train.scheduled_sampling.name': 'on'}, ConfigError, "scheduled.sampling.*'on'.*known"),
-    ({'data.dir': ''}, DataError, 'no data: give --config.data.dir'),
-    ({'data.dir': '/nowhere'}, DataError, '/nowhere.*not a data set'),
-    ({'data.train_split': 'training'}, DataError, "no split 'training'; it has: train, val, test"),
-    ({'data.val_split': 'test'}, UserError, 'videos without references: 2 videos .v10, v11'),
-    ({'seeds': ('a',)}, ConfigError, "seeds.*'a'"),
-    ({'seed': -1}, DataError, 'seed must not be negative'),
-    ({'mesh.data': 3}, DataError, 'mesh.data=3 .* there are 8'),
-  ],
-)
-def test_found_before_training(changes, error, message, tiny_data, tmp_path):
-  config = tiny.small_config(tiny_data)
-  config.update_from_flattened_dict(changes)
-  with pytest.raises(error, match=message) as raised:
-    experiment.run(config, tmp_path / 'work', distributed.make_mesh(**config.mesh))
-  assert read_journal(tmp_path / 'work') == []
-  assert '\n' not in str(raised.value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models.cases import CASES, V
-from tests.models.test_invariants import S, Setup, make_inputs, rows
+from tests.models.made_up import S, Setup, make_inputs, rows
 from vidcap_jax import models
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError

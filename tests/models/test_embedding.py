@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.models.cases import Case
-from tests.models.test_invariants import GARBAGE, close, dirty, finite, make_inputs, rows
-from tests.models.test_invariants import make_targets as make_captions
+from tests.models.made_up import GARBAGE, close, dirty, finite, make_inputs, rows
+from tests.models.made_up import make_targets as make_captions
 from vidcap_jax import distributed, models
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.models.captioner import init_params

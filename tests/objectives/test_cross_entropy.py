@@ -8,7 +8,7 @@ import pytest
 
 from configs import common
 from tests.models.cases import CASES
-from tests.models.test_invariants import L, S, Setup, finite, rows
+from tests.models.made_up import L, S, Setup, finite, rows
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import bind

@@ -7,7 +7,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from tests.models.cases import CASES, V
-from tests.models.test_invariants import Setup, dirty, finite
+from tests.models.made_up import Setup, dirty, finite
 from vidcap_jax import models
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.errors import ConfigError

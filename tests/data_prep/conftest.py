@@ -1,0 +1,15 @@
+import numpy as np
+import pytest
+
+from tests.data_prep.building import ROWS, values
+
+
+@pytest.fixture
+def source(tmp_path):
+  """Annotations and one stream of five videos, with (n, 4) frames for video n."""
+  lines = ['video_id,caption,split'] + [','.join(row) for row in ROWS]
+  (tmp_path / 'clips.csv').write_text('\n'.join(lines))
+  (tmp_path / 'image').mkdir()
+  for n in range(1, 6):
+    np.save(tmp_path / 'image' / f'v{n}.npy', values(f'v{n}', (n, 4)))
+  return tmp_path

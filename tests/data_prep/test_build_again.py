@@ -1,0 +1,128 @@
+"""Builds that are repeated, interrupted or changed."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from data_prep import builder, writer
+from data_prep.builder import build
+from tests.data_prep.building import contents, options
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError, read_manifest
+
+
+def test_same_inputs_give_the_same_bytes(source):
+  first, _ = build(options(source))
+  command = [
+    *(sys.executable, '-m', 'data_prep.build', '--format=csv', '--min_count=1', '--name=out'),
+    *(f'--annotations={source}/clips.csv', f'--features=image={source}/image'),
+    f'--out={source}/again',
+  ]
+  done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+  second = read_manifest(source / 'again')
+  assert second.hash == first.hash
+  one, two = contents(source / 'out'), contents(source / 'again')
+  assert one.keys() == two.keys()
+  assert all(one[n] == two[n] for n in one if n != 'manifest.json')
+  for expected in ('train            3 videos, 4 captions', '1 captions: empty', first.hash):
+    assert expected in done.stdout
+
+
+def test_built_again_nothing_is_done(source):
+  manifest, _ = build(options(source))
+  before = {p.name: p.stat().st_mtime_ns for p in (source / 'out').iterdir()}
+  again, report = build(options(source))
+  assert report.unchanged
+  assert again == manifest
+  assert before == {p.name: p.stat().st_mtime_ns for p in (source / 'out').iterdir()}
+
+
+@pytest.mark.parametrize(
+  'change',
+  [{'min_count': 2}, {'dtype': 'float32'}, {'missing': 'skip'}, {'optional': ('image',)}],
+)
+def test_other_options_need_overwrite(source, change):
+  manifest, _ = build(options(source, shard_mb=1e-5))
+  with pytest.raises(DataError, match='other inputs or options.*--overwrite'):
+    build(options(source, **change))
+  assert read_manifest(source / 'out') == manifest
+  _, report = build(options(source, overwrite=True, **change))
+  assert not report.unchanged
+  # Nothing of the earlier one's shards is left.
+  shards = [n for n in contents(source / 'out') if 'array_record' in n]
+  assert len(shards) == 3
+  assert len(open_split(source / 'out', 'train')) == 3
+
+
+def test_a_foreign_folder_is_left_alone(source):
+  (source / 'out').mkdir()
+  (source / 'out' / 'thesis.tex').write_text('x')
+  with pytest.raises(DataError, match='not empty and no data set'):
+    build(options(source, overwrite=True))
+  assert contents(source / 'out') == {'thesis.tex': b'x'}
+  with pytest.raises(DataError, match='is a file'):
+    build(options(source, out=str(source / 'clips.csv')))
+
+
+def test_interrupted_build_goes_on(source, monkeypatch):
+  # About one video a shard.
+  made = options(source, shard_mb=4 * 4 * 2 / 2**20)
+  whole, _ = build(options(source, shard_mb=made.shard_mb, out=str(source / 'whole'), name='out'))
+  assert len(whole.splits['train'].shards) > 1
+  real = writer.load_video
+
+  def stop_at_v5(video, sources):
+    if video.video_id == 'v5':
+      raise KeyboardInterrupt
+    return real(video, sources)
+
+  monkeypatch.setattr(builder, '_check_all', lambda videos, sources: None)
+  with monkeypatch.context() as patch:
+    patch.setattr(writer, 'load_video', stop_at_v5)
+    with pytest.raises(KeyboardInterrupt):
+      build(made)
+  out = source / 'out'
+  finished = {p.name: p.stat().st_mtime_ns for p in out.glob('*array_record-*[0-9]')}
+  assert finished
+  assert not (out / 'manifest.json').exists()
+  with pytest.raises(DataError, match='not a data set'):
+    open_split(out, 'train')
+
+  manifest, report = build(made)
+  assert report.reused == len(finished)
+  assert all((out / n).stat().st_mtime_ns == t for n, t in finished.items())
+  assert manifest.hash == whole.hash
+  shards = {n: d for n, d in contents(out).items() if n != 'manifest.json'}
+  assert shards == {n: d for n, d in contents(source / 'whole').items() if n != 'manifest.json'}
+
+
+@pytest.mark.parametrize('change', ['features', 'captions', 'shard', 'options'])
+def test_shards_of_changed_inputs_are_written_again(source, monkeypatch, change):
+  made = options(source, missing='skip')
+
+  def stop(*args):
+    raise KeyboardInterrupt
+
+  with monkeypatch.context() as patch:
+    patch.setattr(writer, 'write_tfds_metadata', stop)
+    with pytest.raises(KeyboardInterrupt):
+      build(made)
+  if change == 'features':
+    np.save(source / 'image' / 'v3.npy', np.zeros((7, 4)))
+  elif change == 'captions':
+    (source / 'clips.csv').write_text(
+      (source / 'clips.csv').read_text().replace('a dog runs', 'a cow')
+    )
+  elif change == 'shard':
+    path = source / 'out' / 'out-train.array_record-00000-of-00001'
+    path.write_bytes(path.read_bytes()[:-1])
+  else:
+    made = options(source, missing='skip', dtype='float32')
+  _, report = build(made)
+  assert report.reused == (0 if change == 'options' else 2)
+  fresh, _ = build(
+    options(source, missing='skip', dtype=made.dtype, out=str(source / 'fresh'), name='out')
+  )
+  assert read_manifest(source / 'out').hash == fresh.hash
