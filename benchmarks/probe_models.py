@@ -6,7 +6,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from configs import common
+from configs import common, vatex_fusion
 from data_prep import probes
 from data_prep.probe_clips import EVENT_CLIP, LAYERS
 
@@ -116,7 +116,7 @@ def _global2local(picks: int, **settings) -> dict:
 
 def _fusion() -> dict:
   """Two branches that see one stream each, and an embedding that sees both."""
-  embedding = common.embedding(small=True)
+  embedding = vatex_fusion.embedding(small=True)
   embedding.model.streams = ('image', 'objects')
   # Many clips of a batch have one caption, so that the hardest negative is mostly no negative.
   embedding.objective.hardest = False

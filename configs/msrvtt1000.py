@@ -34,7 +34,7 @@ the nearest training video 0.318 / 0.206 (python -m benchmarks.msrvtt1000_refere
 ``:runlocal`` with three captions took 1:44 of CPU time. The other models have not been run here.
 """
 
-from configs import common, msvd_stats, refocus_rows
+from configs import common, dual_afr_rows, global2local_rows, msvd_stats, refocus_rows
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local')}
@@ -78,9 +78,9 @@ def add_model(c, name: str) -> None:
     for stage, epochs in (('step1', 3.0), ('joint', 7.0), ('fixed', 3.0)):
       c.stages[stage].train = {**c.stages[stage].get('train', {}), 'epochs': epochs}
   elif name == 'dual_afr':
-    c.model = common.dual_afr(common.base(), 'fc7').model
+    c.model = dual_afr_rows.dual_afr(common.base(), 'fc7').model
     c.model.update({'layers': ('image',), 'ratios': (1,), 'top_stream': 'image'})
     c.model.init_scale = 0.08  # the paper's 0.01 takes longer to leave
   else:
-    c.model = common.global2local(common.base()).model
+    c.model = global2local_rows.global2local(common.base()).model
     c.model.update({'picks': 0, 'clip_stream': 'image'})

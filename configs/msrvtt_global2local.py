@@ -30,7 +30,7 @@ Not run on MSR-VTT itself: expected score and time are unknown. ``:runlocal`` wi
 three captions: 1:57 of CPU time on a busy 2-core machine.
 """
 
-from configs import common
+from configs import common, global2local_rows
 from vidcap_jax.data.schema import Stream
 
 ROWS = {
@@ -54,7 +54,7 @@ VOCABULARY = 13_491
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   chosen = common.read_variant(variant, **VARIANTS)
-  c = common.global2local(common.base())
+  c = global2local_rows.global2local(common.base())
   c.model.update(ROWS[chosen['variant']])
   if chosen['features'] == 'image':
     c.model.clip_stream = 'image'

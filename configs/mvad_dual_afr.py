@@ -37,23 +37,15 @@ Not run on the real data: score and time are unknown. Nearly all of a step is po
 random-weight layers of the same ratios: three minutes of CPU time.
 """
 
-from configs import common
-from vidcap_jax.data.schema import Stream
+from configs import common, dual_afr_rows
 
-VARIANTS = {'variant': common.DUAL_AFR_ROWS}
+VARIANTS = {'variant': dual_afr_rows.ROWS}
 # About as long as the longest of the clips; they last 6 seconds on average.
-STREAMS = (
-  Stream('pool2', 'grid', (None, 28, 28, 128), longest=32),
-  Stream('pool3', 'grid', (None, 14, 14, 256), longest=16),
-  Stream('pool4', 'grid', (None, 7, 7, 512), longest=8),
-  Stream('pool5', 'grid', (None, 4, 4, 512), longest=4),
-  Stream('fc7', 'sequence', (None, 4096), longest=7),
-  Stream('resnet', 'sequence', (None, 2048), longest=64),
-)
+STREAMS = dual_afr_rows.streams(units=4, windows=7, frames=64)
 VOCABULARY = 13_276
 
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the rows."""
   chosen = common.read_variant(variant, **VARIANTS)
-  return common.dual_afr(common.base(), chosen['variant'], bool(chosen['runlocal'])).lock()
+  return dual_afr_rows.dual_afr(common.base(), chosen['variant'], bool(chosen['runlocal'])).lock()

@@ -26,6 +26,8 @@ Not run on VATEX itself: expected score and time are unknown. ``:runlocal``, thr
 scores and three captions: 3:32 of CPU time on a 2-core machine.
 """
 
+from ml_collections import ConfigDict
+
 from configs import common
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import ConfigError
@@ -70,12 +72,39 @@ def get_config(variant: str = ''):
       streams['i3d'] = 'random_sequence'
     common.run_local(c, streams)
   if 'embedding' in c.order:
-    c.stages.embedding = common.embedding(small=bool(chosen['runlocal']))
+    c.stages.embedding = embedding(small=bool(chosen['runlocal']))
   if row == 'embedding':
     c.data.recipe.show = 0  # it makes no captions to show
   if chosen['fallback'] == 'i3d':
     add_i3d(c)
   return c.lock()
+
+
+def embedding(*, small: bool = False) -> ConfigDict:
+  """A stage that trains a video-semantic embedding (see vidcap_jax/models/embedding.py).
+
+  Args:
+    small: for rendered clips.
+  """
+  return ConfigDict(
+    {
+      'model': {
+        'name': 'embedding',
+        'streams': ('image', 'motion', 'audio'),
+        'hidden': 64 if small else 1024,
+        'embed': 32 if small else 300,
+        'dropout': 0.0,
+      },
+      'objective': {
+        'name': 'embedding',
+        'margin': 0.2,
+        'hardest': True,  # the nearest negative alone; False: all of a batch
+      },
+      'train': {'batch_size': 16 if small else 128},
+      'optimizer': {'learning_rate': 4e-3 if small else 2e-4, 'clip_norm': 2.0},
+      'eval': {'metric': 'rsum'},
+    }
+  )
 
 
 def add_i3d(c) -> None:

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from configs import common, vatex_fusion
+from configs import vatex_fusion
 from tests import tiny
 from tests.evaluation.test_retrieval import brute_force
 from vidcap_jax import checkpoint, distributed, evaluate, experiment, models, predict, restore
@@ -21,7 +21,7 @@ def embedding_config(data, **eval_settings):
   """16 steps of an embedding of the tiny data, validated twice."""
   config = tiny.get_config(data)
   with config.unlocked():
-    stage = common.embedding(small=True)
+    stage = vatex_fusion.embedding(small=True)
     stage.model.streams = ('image',)
     stage.train.batch_size = 8
     stage.optimizer.learning_rate = 0.02
