@@ -11,7 +11,7 @@ machine (CPU only), seed 0, 420 steps:
   CIDEr against the best constant caption (0.587): 6.3 times; with features swapped: 0.76 times
   named right in the test captions: colour 1.00, shape 1.00, action 0.94, direction 0.93
 
-Time: 4:57 by the clock, 7:18 of CPU time, all included. ``:runlocal``: 1:33 of CPU time.
+Time: 4:57 by the clock, 7:18 of CPU time, all included. ``:runlocal``: 1:40 of CPU time.
 
 Variants: ``model=spatial|stats|refocus`` looks at the 7 x 7 cells of the same network's last layer
 too: the VATEX model's spatial branch, STaTS, and the refocused encoder's first pass with v_s. Eight
