@@ -137,15 +137,15 @@ def check_sources(config: ConfigDict, workdir: pathlib.Path) -> None:
     ConfigError: it is a stage that does not come before, or does something else.
     DataError: the fallback is a path without a checkpoint.
   """
-  tasks = {stage: stage_config(config, stage).task for stage in config.order}
-  for number, stage in enumerate(config.order):
-    its = stage_config(config, stage)
+  stages = {stage: stage_config(config, stage) for stage in config.order}
+  for number, (stage, its) in enumerate(stages.items()):
     if not its.eval.fallback.startswith('stage:'):
       fallback_of(its, workdir)
     for key, task in _SOURCES.items():
       section, _, field = key.partition('.')
       name = its[section][field]
-      earlier = [f'stage:{other}' for other in config.order[:number] if tasks[other] == task]
+      before = list(stages)[:number]
+      earlier = [f'stage:{other}' for other in before if stages[other].task == task]
       if name.startswith('stage:') and name not in earlier:
         raise ConfigError(
           f'{key} {name!r} of stage {stage!r} is no stage with task {task!r} that runs before it; '
