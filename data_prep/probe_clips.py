@@ -13,12 +13,13 @@ import numpy as np
 
 from vidcap_jax.data.schema import DataError
 
-SIZES = {'train': 480, 'val': 40, 'test': 200}  # clips of each split
+SIZES = {'train': 1920, 'val': 40, 'test': 200}  # clips of each split
 
 THINGS = ('cup', 'ball', 'key', 'ring')
 TEXTURES = ('striped', 'dotted', 'woven', 'cracked')
 CHANNELS = 16
 NOISE = 0.3  # per channel; a prototype's channels have mean square 1
+FAINT = 0.35  # of a prototype: told in a cell by itself, lost in the mean of its frame
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,22 +122,28 @@ def _order(fixed: np.random.Generator) -> Group:
 
 
 def _object(fixed: np.random.Generator) -> Group:
-  """One thing in one cell of one frame; the clip is centred, so that its mean tells nothing.
+  """Four things in one frame, each in a cell of its own, one of them marked: that one is here.
 
-  That there is a thing shows even in the mean of its frame, but which one is lost there in noise.
+  The mark is strong, the things are faint: the mean of the frame tells that something is marked,
+  but not what, since all four are in it. Of five clips one has no mark.
   """
-  thing, *kinds = prototypes(fixed, 1 + len(THINGS))
+  mark, *kinds = prototypes(fixed, 1 + len(THINGS))
   T, rows = 5, 4
 
   def group(i, rng):
-    kind = i % len(THINGS)
+    kind = i % (len(THINGS) + 1)
     cells = _noise(rng, T, rows, rows, CHANNELS)
-    frame, cell = int(rng.integers(T)), int(rng.integers(rows * rows))
-    cells[(frame, *divmod(cell, rows))] += 2 * thing + 0.6 * kinds[kind]
-    cells -= cells.mean(axis=(0, 1, 2))
-    look = {'frames': [frame], 'cells': [cell], 'slots': [frame * rows * rows + cell]}
-    caption = f'a {THINGS[kind]} is here'
-    answers = _says(caption, look, THINGS[kind])
+    frame, places = int(rng.integers(T)), rng.permutation(rows * rows)[: len(THINGS)]
+    for place, thing in zip(places, kinds):
+      cells[(frame, *divmod(place, rows))] += FAINT * thing
+    look: dict[str, list[int]] = {}
+    word, caption = 'nothing', 'nothing is here'
+    if kind < len(THINGS):
+      word, cell = THINGS[kind], int(places[kind])
+      caption = f'a {word} is here'
+      cells[(frame, *divmod(cell, rows))] += 2 * mark
+      look = {'frames': [frame], 'cells': [cell], 'slots': [frame * rows * rows + cell]}
+    answers = _says(caption, look, word)
     yield Clip(caption, answers, {'image': _frames_of(cells), 'cells': cells})
 
   return group
@@ -210,35 +217,34 @@ HELD = THINGS[:3]  # what may be held
 
 
 def _key(fixed: np.random.Generator) -> Group:
-  """What is held in the event's frames, among regions where as often others are held.
+  """What is held in the event's frames: the thing in the one marked region of each.
 
-  A unit is three frames, of which the middle one has regions: each thing twice and nothing twice,
-  in random places; one of the things is held. Over the units every thing is held equally often:
-  only in those that the frames mark as the event is it the answer.
+  A unit is three frames, of which the middle one has regions: each thing twice, faintly, and
+  nothing in the rest, in random places. In the units that the frames mark as the event one of the
+  things is marked as held, in one of four clips none.
   """
-  *things, held, marked = prototypes(fixed, len(HELD) + 2)
+  *things, held, event_mark = prototypes(fixed, len(HELD) + 2)
   units, regions, picks = 6, 8, 2
 
   def group(i, rng):
-    answer = i % len(HELD)
+    kind = i % (len(HELD) + 1)
     event = sorted(int(u) for u in rng.choice(units, picks, replace=False))
-    others = np.repeat([k for k in range(len(HELD)) if k != answer], picks)
-    decoys = iter(rng.permutation(others))
-    objects, look = _noise(rng, units, regions, CHANNELS), []
+    objects, slots = _noise(rng, units, regions, CHANNELS), []
     for unit in range(units):
       places = rng.permutation(regions)[: 2 * len(HELD)].reshape(-1, 2)  # of each thing
-      objects[unit, places] += np.array(things)[:, None]
-      place = int(places[answer if unit in event else next(decoys), 0])
-      objects[unit, place] += held
-      if unit in event:
-        look.append(unit * regions + place)
+      objects[unit, places] += FAINT * np.array(things)[:, None]
+      if unit in event and kind < len(HELD):
+        place = int(places[kind, 0])
+        objects[unit, place] += 2 * held
+        slots.append(unit * regions + place)
     streams = {name: _noise(rng, 3 * units, CHANNELS) for name in ('image', 'motion')}
     for unit in event:
       for frames in streams.values():
-        frames[3 * unit : 3 * unit + 3] += marked
-    caption = f'someone holds the {HELD[answer]}'
-    answers = _says(caption, {'frames': event, 'slots': look}, HELD[answer])
-    yield Clip(caption, answers, {**streams, 'objects': objects})
+        frames[3 * unit : 3 * unit + 3] += event_mark
+    word = HELD[kind] if slots else 'nothing'
+    caption = f'someone holds {word}'
+    look = {'frames': event, 'slots': slots} if slots else {}
+    yield Clip(caption, _says(caption, look, word), {**streams, 'objects': objects})
 
   return group
 
@@ -274,17 +280,22 @@ _GRIDS = {'image': 'sequence', 'cells': 'grid'}
 
 PROBES: Mapping[str, Probe] = {
   'order': Probe('temporal order is seen', 1 / 2, _GRIDS, _order),
-  'object': Probe('a small object in one cell of one frame is found', 1 / 4, _GRIDS, _object),
+  'object': Probe(
+    'a small object in one cell of one frame is found',
+    2 / 5,  # that nothing is marked shows in the mean; of the rest one of four
+    _GRIDS,
+    _object,
+  ),
   'event': Probe('the key frame falls inside the event', 1 / 2, _GRIDS, _event),
   'layers': Probe(
     'each class of words looks at the layer that shows it',
-    1 / 16,
+    1 / 4,  # of a model that sees one of both layers
     {**dict.fromkeys(LAYERS, 'grid'), 'fc7': 'sequence'},
     _layers,
   ),
   'key': Probe(
     'key frames and their region are chosen',
-    1 / 3,
+    1 / 4,
     {'image': 'sequence', 'motion': 'sequence', 'objects': 'regions'},
     _key,
   ),

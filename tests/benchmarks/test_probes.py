@@ -75,14 +75,14 @@ def test_a_frame_guessed_without_looking():
 
 
 def test_row_and_line_hold_means_over_seeds():
-  trial = Trial('object', Tiny('looks', {}), Tiny('pools', {}))
+  trial = Trial('layers', Tiny('looks', {}), Tiny('pools', {}))
   results = {
     'model': [Measured(0.9, 0.5, 0.25), Measured(1.0, 0.7, 0.75)],
     'baseline': [Measured(0.2, None, None), Measured(0.4, None, None)],
   }
   (row,) = benchmark.rows(trial, results)
   assert row == {
-    'probe': 'object',
+    'probe': 'layers',
     'model': 'looks',
     'accuracy': pytest.approx(0.95),
     'baseline': 'pools',
