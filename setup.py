@@ -38,6 +38,7 @@ TEST = [
   'mypy==2.4.*',
   'pytest>=9.2',
   'pytest-timeout>=2.4',
+  'pytest-xdist>=3.8',
   'ruff==0.17.*',
 ]
 

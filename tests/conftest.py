@@ -18,8 +18,10 @@ os.environ['XLA_FLAGS'] = ' '.join(
     '--xla_backend_optimization_level=0',  # compiling takes far longer than what is compiled
   ]
 ).strip()
-# Equal programs are compiled once in a test run, in its subprocesses too.
-os.environ['JAX_COMPILATION_CACHE_DIR'] = tempfile.mkdtemp(prefix='vidcap_jax_tests_')
+# Equal programs are compiled once in a test run, in its workers and subprocesses too.
+if 'PYTEST_XDIST_WORKER' not in os.environ:
+  os.environ['JAX_COMPILATION_CACHE_DIR'] = tempfile.mkdtemp(prefix='vidcap_jax_tests_')
+  atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
 os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
 os.environ['JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES'] = '-1'
 # For what tests share, whichever way pytest is started.
@@ -31,8 +33,6 @@ import pytest
 from absl import flags
 
 from tests import tiny
-
-atexit.register(shutil.rmtree, os.environ['JAX_COMPILATION_CACHE_DIR'], ignore_errors=True)
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()
