@@ -12,7 +12,9 @@ def base() -> ConfigDict:
   c.seed = 0  # of parameters, order and dropout
   c.seeds = ()  # several: a run for each in WORKDIR/seed_N, then mean and spread
 
-  c.task = 'train'  # of a stage: train | key_frames (saves those of train.init_from's model)
+  # Of a stage: train | key_frames (saves those of train.init_from's model) | fuse (captions by
+  # several stages, of which an embedding chooses).
+  c.task = 'train'
   c.order = ('xe',)  # stages, by name, in the order they run
   # What each stage changes of the sections below, e.g. stages.spatial.model.variant = 'spatial'.
   c.stages = ConfigDict({'xe': {}})
@@ -62,6 +64,11 @@ def base() -> ConfigDict:
   )
   c.train.max_skipped = 20  # steps skipped for a loss or gradient that isn't finite, then stop
 
+  c.fuse = ConfigDict()  # of a stage with task fuse; all are 'stage:NAME' or a checkpoint
+  c.fuse.embedding = ''  # which caption of a video is the nearest is what this one says
+  c.fuse.runs = ()  # whose captions are the candidates
+  c.fuse.candidates = 1  # of each run, the best of its beam
+
   c.objective = ConfigDict({'name': 'cross_entropy'})  # vidcap_jax/objectives/
 
   c.optimizer = ConfigDict()
@@ -88,6 +95,7 @@ def base() -> ConfigDict:
   c.decode = ConfigDict()
   c.decode.method = 'beam'  # beam | greedy | sample
   c.decode.beam = 5
+  c.decode.n_best = 1  # captions of a video: the best of the beam, or samples
   c.decode.length_penalty = 0.0  # score = log-probability / length ** this
   c.decode.min_length = 1  # words
   c.decode.no_repeat_ngram = 0  # no n-gram of this size twice; 0: off
@@ -137,6 +145,51 @@ def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
     }
   )
   return c
+
+
+def self_critical() -> ConfigDict:
+  """An objective section: reinforcement, see vidcap_jax/objectives/self_critical.py."""
+  return ConfigDict(
+    {
+      'name': 'self_critical',
+      # Name -> weight (vidcap_jax/rewards): CIDEr-D counts to 10, all others to 1.
+      'rewards': {'cider': 1.0, 'bleu4': 0.5, 'rouge_l': 0.0, 'meteor': 0.0},
+      'count_eos': True,  # whether the end of a caption is one of its words
+      'samples': 1,  # K captions of each video
+      'baseline': 'greedy',  # greedy | others (mean of a video's other samples) | none
+      'gradient': 'tape',  # tape: of the sampling itself; replay: samples are read again
+      'cross_entropy': 0.0,  # weight of the cross entropy of the batch's captions beside it
+      'from_scratch': False,  # True: may begin without a trained model
+      # The stage ends with an explanation after so many steps one after the other in which samples
+      # earn less than this, or fewer of them end.
+      'collapse': {'reward': 0.01, 'ended': 0.05, 'steps': 200},
+    }
+  )
+
+
+def reinforce(source: str, *, epochs: float, learning_rate: float, **objective) -> ConfigDict:
+  """A stage of reinforcement from the best checkpoint of another.
+
+  Args:
+    source: the name of that stage.
+    epochs, learning_rate: of this one; the rate is constant, a tenth or so of that before.
+    objective: changes to ``self_critical``.
+  """
+  section = self_critical()
+  section.update(objective)
+  return ConfigDict(
+    {
+      'objective': section,
+      'train': {
+        'init_from': f'stage:{source}',
+        'epochs': epochs,
+        'label_smoothing': 0.0,
+        'scheduled_sampling': {'name': 'off'},
+      },
+      'data': {'length_buckets': ()},
+      'optimizer': {'learning_rate': learning_rate, 'schedule': {'name': 'constant'}},
+    }
+  )
 
 
 def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, evaluate, predict, restore
+from vidcap_jax import captioning, checkpoint, distributed, evaluate, predict, restore
 from vidcap_jax.data import key_frames
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import DataError
@@ -101,7 +101,7 @@ def test_the_key_frames_are_those_that_the_model_chooses(finished, tiny_data):
   restored = restore.restore(restore.find_checkpoint(saved['checkpoint']), distributed.make_mesh())
   source = open_split(tiny_data, 'val')
   needs = restored.module.config.needs
-  batches = evaluate.eval_batches(
+  batches = captioning.eval_batches(
     source, restored.vocabulary, restored.streams, needs, restored.config, restored.mesh
   )
   _, batch = next(batches)
@@ -120,10 +120,10 @@ def test_rewards_are_part_of_the_checkpoints(finished):
   assert all('first_pass' in r and 'second_pass' in r and 'reward' in r for r in records)
   found = tiny.left_by(workdir)['checkpoints']
   digests = {name: checkpoint['arrays'] for name, checkpoint in found.items()}
-  tables = [digests[f'checkpoints/joint/{s}']["['training']['per_video']"] for s in (2, 4, 6)]
+  tables = [digests[f'checkpoints/joint/{s}']["['training']['kept']"] for s in (2, 4, 6)]
   assert len(set(tables)) == 3
   assert all(table.startswith('float32(7, 4)') for table in tables)
-  assert not any('per_video' in name for name in digests['checkpoints/fixed/2'])
+  assert not any('kept' in name for name in digests['checkpoints/fixed/2'])
 
 
 def test_killed_while_rewards_are_compared(finished, tmp_path, capsys):
@@ -177,7 +177,7 @@ def test_evaluation_goes_by_the_saved_key_frames(finished, tiny_data, tmp_path):
   # Other frames, other captions' probabilities; unknown ones are the model's own.
   log_probs = lambda table: [  # noqa: E731
     c['log_prob']
-    for c in evaluate.captioner_of(restored_of(workdir, key_frames=table))(source, ids)
+    for c in captioning.captioner_of(restored_of(workdir, key_frames=table))(source, ids)
   ]
   source = open_split(tiny_data, 'test')
   ids = [video.video_id for video in source]

@@ -51,6 +51,13 @@ def to_devices(batch: Mapping[str, Any], mesh: Mesh) -> Mapping[str, Any]:
   return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, x), dict(batch))
 
 
+def own_rows(array: jax.Array, mesh: Mesh) -> np.ndarray:
+  """The inverse of ``to_devices``: this host's block of a global batch."""
+  if jax.process_count() == 1:
+    return jax.device_get(array)
+  return multihost_utils.global_array_to_host_local_array(array, mesh, PartitionSpec('data'))
+
+
 def to_host(tree: Any) -> Any:
   """A tree of global arrays as numpy, whole on every host."""
   if jax.process_count() == 1:

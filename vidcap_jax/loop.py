@@ -57,9 +57,12 @@ class Clock:
   def line(self, step: int, record: Mapping[str, float]) -> str:
     """A progress line for people."""
     left = (self.total - step) * (self._step_seconds or 0.0)
+    earned = ''
+    if 'baseline' in record:
+      earned = f'reward {record["reward"]:.3f} (baseline {record["baseline"]:.3f}) '
     return (
       f'step {step}/{self.total} epoch {record["epoch"]:.2f} '
-      f'loss {record["smooth_loss"]:.3f} lr {record["learning_rate"]:.2g} | '
+      f'loss {record["smooth_loss"]:.3f} {earned}lr {record["learning_rate"]:.2g} | '
       f'{record["captions_per_second"]:.0f} captions/s, '
       f'input wait {100 * record["input_wait"]:.0f} %, ETA {duration(left)}'
     )

@@ -28,7 +28,7 @@ class TrainState:
     step: int32, steps done.
     params: model parameters.
     opt_state: of the optimiser.
-    per_video: what the objective keeps for each video of the training split.
+    kept: what the objective keeps from step to step.
     skipped: int32, steps so far whose update was not finite and was left out.
     smooth_loss: float32, exponential mean of the loss for people to read.
   """
@@ -36,7 +36,7 @@ class TrainState:
   step: Array
   params: Any
   opt_state: Any
-  per_video: Any
+  kept: Any
   skipped: Array
   smooth_loss: Array
 
@@ -58,9 +58,9 @@ def initial_state(
     videos, most_captions: of the training split, and of any of its videos.
   """
   params = init_params(module, key, example)
-  per_video = objective.per_video(videos, most_captions)
+  kept = objective.kept(videos, most_captions)
   zero = jnp.zeros((), jnp.int32)
-  return TrainState(zero, params, optimizer.init(params), per_video, zero, jnp.zeros(()))
+  return TrainState(zero, params, optimizer.init(params), kept, zero, jnp.zeros(()))
 
 
 def make_train_step(
@@ -79,26 +79,50 @@ def make_train_step(
 
   @functools.partial(jax.jit, donate_argnums=0)
   def train_step(state, batch):
-    key = jax.random.fold_in(jax.random.key(config.seed), state.step)
-    inputs = to_inputs(batch, streams, config.data.standardise)
-    inputs = dataclasses.replace(inputs, progress=state.step / total_steps)
+    key, inputs = _of_step(config, streams, total_steps, state.step, batch)
     epoch = state.step / steps_per_epoch
-    (_, (report, per_video)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
-      state.params, batch, inputs, key, epoch, state.per_video
+    (_, (report, kept)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
+      state.params, batch, inputs, key, epoch, state.kept
     )
     norm = optax.tree.norm(grads)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     loss = report['loss']
     finite = jnp.isfinite(jnp.stack([loss, norm, optax.tree.norm(updates)])).all()
-    new = (optax.apply_updates(state.params, updates), opt_state, per_video)
-    old = (state.params, state.opt_state, state.per_video)
-    params, opt_state, per_video = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
+    new = (optax.apply_updates(state.params, updates), opt_state, kept)
+    old = (state.params, state.opt_state, state.kept)
+    params, opt_state, kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
     seen = jnp.where(finite, loss, state.smooth_loss)
     share = jnp.maximum(0.02, 1 / (state.step + 1))
     smooth = state.smooth_loss + share * (seen - state.smooth_loss)
     skipped = state.skipped + ~finite
-    state = TrainState(state.step + 1, params, opt_state, per_video, skipped, smooth)
+    state = TrainState(state.step + 1, params, opt_state, kept, skipped, smooth)
     report = report | {'smooth_loss': smooth, 'grad_norm': norm}
     return state, report | {'finite': finite, 'skipped': skipped}
 
   return train_step
+
+
+def make_draw_steps(
+  config: ConfigDict, objective: Objective, streams: Sequence[Stream], total_steps: int
+) -> dict[str, Callable[[Any, Array, Mapping], Array]]:
+  """Jitted functions (params, step, batch) -> arrays (B, …), one for each of the objective's
+  ``draws``, with the key and inputs that the training step of that number has."""
+
+  def make(draw):
+    @jax.jit
+    def draw_step(params, step, batch):
+      key, inputs = _of_step(config, streams, total_steps, step, batch)
+      return draw(params, batch, inputs, key)
+
+    return draw_step
+
+  return {name: make(draw) for name, draw in objective.draws.items()}
+
+
+def _of_step(
+  config: ConfigDict, streams: Sequence[Stream], total_steps: int, step: Array, batch: Mapping
+) -> tuple[Array, Inputs]:
+  """A step's key, from which all its randomness comes, and its inputs."""
+  key = jax.random.fold_in(jax.random.key(config.seed), step)
+  inputs = to_inputs(batch, streams, config.data.standardise)
+  return key, dataclasses.replace(inputs, progress=step / total_steps)

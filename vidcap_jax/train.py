@@ -33,7 +33,7 @@ from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, Sigterm
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
-from vidcap_jax.step import initial_state, make_train_step
+from vidcap_jax.step import initial_state, make_draw_steps, make_train_step
 from vidcap_jax.validation import make_validator, update_progress, validation_line
 
 TOP_CAPTIONS = 100
@@ -114,6 +114,9 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   optimizer = make_optimizer(config.optimizer, schedule)
   objective = make_objective(config, module, tokens_per_step)
   example = example_inputs(streams, config, module.config.needs)
+  captions = [video.captions for video in texts]
+  tables = jax.device_put(objective.tables(captions, vocabulary), distributed.replicated(mesh))
+  look = objective.host(captions, vocabulary) if objective.host else None
 
   most_captions = int(order.caption_counts.max(initial=0))
 
@@ -123,6 +126,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   train_step = make_train_step(
     config, objective, optimizer, streams, order.steps_per_epoch, total_steps
   )
+  draw_steps = make_draw_steps(config, objective, streams, total_steps)
 
   # ---------------------------------------------------------------- restore, or start
   folder = workdir / 'checkpoints' / stage
@@ -200,9 +204,16 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
         if buckets:
           fitting = min(b for b in buckets if b >= order.longest(step))
           batch['captions'] = batch['captions'][..., :fitting]
-        state, report = train_step(state, distributed.to_devices(batch, mesh))
+        on_devices = {**distributed.to_devices(batch, mesh), 'tables': tables}
+        if look:
+          drawn = {k: draw(state.params, state.step, on_devices) for k, draw in draw_steps.items()}
+          waiting = {k: functools.partial(distributed.own_rows, x, mesh) for k, x in drawn.items()}
+          seen = look(waiting, batch['video_index'])
+          on_devices['drawn'] = {**drawn, **distributed.to_devices(seen, mesh)}
+        state, report = train_step(state, on_devices)
         pending.append((step, report, batch['video_index']))
         done = step + 1
+        ending = ''
         at_end, at_eval = done == total_steps, done % eval_steps == 0 or done == total_steps
         logs = done % config.log.every_steps == 0 or at_end
         # One step behind, so that reading a result does not keep the device waiting.
@@ -217,11 +228,16 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           if journal:
             journal.write(done, 'train', record)
           say(clock.line(done, record))
+          ending = objective.stop(record)
+          at_eval |= bool(ending)
         if at_eval:
           with clock.paused():
             scores = validate(state.params)
             score = distributed.from_main(scores.get(config.eval.metric, float('nan')))
             update_progress(progress, done, score, config.eval.patience)
+            if progress['stopped']:
+              ending = f'no better {config.eval.metric} in {config.eval.patience} validations'
+            progress['stopped'] = bool(ending)
             if journal:
               journal.write(done, config.data.val_split, scores)
             say(validation_line(done, scores, progress, config.eval.metric))
@@ -232,8 +248,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           save(done, state)
         if stop:
           raise Preempted(f'SIGTERM: saved step {done} of stage {stage!r} in {folder}')
-        if progress['stopped']:
-          say(f'no better {config.eval.metric} in {config.eval.patience} validations: stopped')
+        if ending:
+          say(f'{ending}: stopped')
           break
     finally:
       batches.close()

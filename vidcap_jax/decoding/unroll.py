@@ -97,8 +97,46 @@ def scheduled_sampling(
   Own words are drawn from the model's distribution; no gradient flows through the draw.
   """
   words = shift_right(targets)  # (L, B, S)
-  coin, draw = jax.random.uniform(key, (2, *words.shape))
-  own = coin < ratio
+  coin, draws = jax.random.uniform(key, (2, *words.shape))
+  return _drawing(captioner, memory, words, coin < ratio, draws, noise, train=train)[1]
+
+
+def sample_on_tape(
+  captioner: Captioner, memory: Any, draws: Array, noise: Any = None, *, train: bool = True
+) -> tuple[Array, Unrolled]:
+  """The words that ``sample`` draws, with every step's state, to be differentiated.
+
+  All L steps are made, whether or not captions have ended by then.
+
+  Args:
+    draws, noise: as of ``sample``.
+
+  Returns:
+    tokens (B, S, L): words, EOS, PAD; the states.
+  """
+  words = jnp.full(draws.shape, BOS, jnp.int32)
+  own = jnp.broadcast_to((jnp.arange(len(draws)) > 0)[:, None, None], draws.shape)
+  drawn, unrolled = _drawing(captioner, memory, words, own, draws, noise, train=train)
+  is_eos = drawn == EOS
+  ended_before = jnp.cumsum(is_eos, axis=0, dtype=jnp.int32) - is_eos.astype(jnp.int32) > 0
+  return jnp.moveaxis(jnp.where(ended_before, PAD, drawn), 0, -1), unrolled
+
+
+def _drawing(
+  captioner: Captioner,
+  memory: Any,
+  words: Array,
+  own: Array,
+  draws: Array,
+  noise: Any,
+  *,
+  train: bool,
+) -> tuple[Array, Unrolled]:
+  """Reads words (L, B, S), but its own where ``own`` says so; draws one after each.
+
+  Returns:
+    The words drawn (L, B, S), of which step t reads those of step t - 1; the states.
+  """
 
   def body(state, step):
     carry, drawn = state
@@ -108,11 +146,11 @@ def scheduled_sampling(
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
     logits = captioner.logits(jax.lax.stop_gradient(hidden))
     drawn = inverse_cdf(constrain(WORDS_ONLY, logits), draw)
-    return (carry, drawn), Unrolled(hidden, extras.aux, {}, extras.draw_log_prob)
+    return (carry, drawn), (drawn, Unrolled(hidden, extras.aux, {}, extras.draw_log_prob))
 
-  _, S, L = targets.shape
+  L, _, S = words.shape
   state = (captioner.start(memory, S, L), words[0])
-  return jax.lax.scan(body, state, (words, own, draw, noise))[1]
+  return jax.lax.scan(body, state, (words, own, draws, noise))[1]
 
 
 def inverse_cdf(logits: Array, draw: Array) -> Array:

@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import is_captioner
-from vidcap_jax.objectives import cross_entropy, embedding, multi_sample, refocus
+from vidcap_jax.objectives import cross_entropy, embedding, multi_sample, refocus, self_critical
 from vidcap_jax.objectives.objective import Objective
 
 # make(config, module, tokens_per_step), see ``make_objective``.
@@ -15,6 +15,7 @@ OBJECTIVES: Mapping[str, Callable[..., Objective]] = {
   'cross_entropy': cross_entropy.make,
   'multi_sample': multi_sample.make,
   'refocus': refocus.make,
+  'self_critical': self_critical.make,
   'embedding': embedding.make,
 }
 

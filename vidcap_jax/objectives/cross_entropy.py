@@ -101,7 +101,7 @@ def caption_loss(
 def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
   """Cross entropy of all captions, with ``train.label_smoothing`` and scheduled sampling."""
 
-  def loss(params, batch, inputs, key, epoch, per_video):
+  def loss(params, batch, inputs, key, epoch, kept):
     total, count = caption_loss(
       bind(module, params),
       inputs,
@@ -112,7 +112,7 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
     )
     mean = total / jnp.maximum(count, jnp.ones_like(count))
     value = total / tokens_per_step if tokens_per_step else mean
-    return value, ({'loss': mean}, per_video)
+    return value, ({'loss': mean}, kept)
 
   return Objective(loss)
 

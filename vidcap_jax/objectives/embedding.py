@@ -68,7 +68,7 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
   if unknown := sorted(settings.keys() - {'margin', 'hardest'}):
     raise ConfigError(f'objective embedding has no setting {unknown}; it has: margin, hardest')
 
-  def loss(params, batch, inputs, key, epoch, per_video):
+  def loss(params, batch, inputs, key, epoch, kept):
     call: Callable[..., Any] = functools.partial(module.apply, {'params': params})
     captions = batch['captions']
     mask = captions != PAD  # (B, S, L)
@@ -77,6 +77,6 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
     texts = call(captions, mask, noise.steps, method='embed_captions')  # (B, S, H)
     total, count = hinge(videos, texts, mask.any(axis=-1), **settings)
     mean = total / jnp.maximum(count, jnp.ones_like(count))
-    return mean, ({'loss': mean}, per_video)
+    return mean, ({'loss': mean}, kept)
 
   return Objective(loss)

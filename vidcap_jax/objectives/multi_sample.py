@@ -112,11 +112,11 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
       "train.label_smoothing must be 0 and train.scheduled_sampling.name 'off'"
     )
 
-  def loss(params, batch, inputs, key, epoch, per_video):
+  def loss(params, batch, inputs, key, epoch, kept):
     captioner, captions = bind(module, params), batch['captions']
     total, surrogate = multi_sample_loss(captioner, inputs, captions, key, K)
     count = jnp.maximum((captions != PAD).sum(dtype=total.dtype), 1)
-    return surrogate / (tokens_per_step or count), ({'loss': total / count}, per_video)
+    return surrogate / (tokens_per_step or count), ({'loss': total / count}, kept)
 
   return Objective(loss)
 

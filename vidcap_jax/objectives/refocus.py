@@ -174,7 +174,7 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
   if name not in REWARD_LOSSES:
     raise ConfigError(f'unknown objective.reward_loss {name!r}; known: {", ".join(REWARD_LOSSES)}')
 
-  def loss(params, batch, inputs, key, epoch, per_video):
+  def loss(params, batch, inputs, key, epoch, kept):
     targets = batch['captions']
     totals, count, memory = passes_loss(
       bind(module, params),
@@ -191,7 +191,7 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
       # The encoder has no dropout, so that its memory serves here too.
       still = jax.lax.stop_gradient((params, memory))
       R = rewards(bind(module, still[0]), still[1], targets)
-      change, per_video = renew(per_video, batch, R)
+      change, kept = renew(kept, batch, R)
       focus = memory.focus
       log_alphas = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
       wide = [jnp.broadcast_to(x[:, None], R.shape) for x in log_alphas]
@@ -199,9 +199,9 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
       total += beta * pushed.astype(total.dtype)
       report |= {'reward': R.sum() / words, 'reward_loss': pushed / words}
     report['loss'] = total / words
-    return total / (tokens_per_step or words), (report, per_video)
+    return total / (tokens_per_step or words), (report, kept)
 
-  def per_video(videos, captions):
+  def first(videos, captions):
     return jnp.full((videos, captions), jnp.nan, jnp.float32) if beta else {}
 
-  return Objective(loss, per_video)
+  return Objective(loss, first)

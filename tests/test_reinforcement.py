@@ -1,0 +1,134 @@
+"""Stages of reinforcement, run whole: what is logged, resuming, METEOR on the host, collapse."""
+
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from configs import common
+from tests import tiny
+from vidcap_jax import experiment
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation.java import MetricError
+from vidcap_jax.journal import read_journal
+from vidcap_jax.rewards import meteor
+
+REPORTED = {'reward', 'baseline', 'reward_cider', 'words', 'ended', 'distinct', 'entropy'}
+
+
+@pytest.fixture(autouse=True)
+def _quick():
+  with tiny.without_java():
+    yield
+
+
+def rl_config(data, *, objective=None, **rl) -> ConfigDict:
+  """Two epochs of cross entropy, then two of reinforcement."""
+  config = tiny.small_config(data, epochs=2.0)
+  with config.unlocked():
+    section = common.self_critical()
+    section.collapse.reward = 0.0
+    section.update(objective or {})
+    config.order = ('xe', 'rl')
+    config.stages = ConfigDict(
+      {'xe': {}, 'rl': {'objective': section, 'train': {'init_from': 'stage:xe'}, **rl}}
+    )
+  return config
+
+
+def records(workdir, kind='train'):
+  return [r for r in read_journal(workdir) if r['kind'] == kind and r['stage'] == 'rl']
+
+
+@pytest.fixture(scope='module')
+def finished(tiny_data, tmp_path_factory):
+  """The workdir of a finished run, and its state in the middle of the second stage."""
+  folder = tmp_path_factory.mktemp('rl')
+  config = rl_config(tiny_data, checkpoint={'every_steps': 1})
+  with tiny.without_java(), tiny.photographed(folder / 'whole', folder / 'shots', {('saving', 3)}):
+    return config, tiny.run(config, folder / 'whole'), folder / 'shots' / 'saving-3'
+
+
+def test_what_is_logged(finished):
+  logged = records(finished[1])
+  assert [r['step'] for r in logged] == [1, 2, 3, 4]
+  for record in logged:
+    assert set(record) >= REPORTED
+    assert record['reward'] == pytest.approx(
+      record['reward_cider'] + 0.5 * record['reward_bleu4'], rel=1e-4
+    )
+
+
+def test_resumed_it_ends_the_same(finished):
+  """The state of the objective travels in the checkpoint, its tables are made again."""
+  config, whole, shot = finished
+  tiny.run(config, shot)
+  assert tiny.left_by(shot) == tiny.left_by(whole)
+
+
+def test_collapse_ends_the_stage_and_keeps_the_best(tiny_data, tmp_path, capsys):
+  collapse = {'reward': 99.0, 'ended': 0.0, 'steps': 3}
+  config = rl_config(
+    tiny_data, objective={'collapse': collapse}, train={'epochs': 9.0, 'init_from': 'stage:xe'}
+  )
+  tiny.run(config, tmp_path)
+  said = capsys.readouterr().out
+  assert 'samples have collapsed: for 3 steps they earned less than' in said
+  assert [r['collapsed'] for r in records(tmp_path)] == [1, 2, 3]
+  assert [r['step'] for r in records(tmp_path, 'val')] == [2, 3]
+  assert experiment.restore.finished_stages(tmp_path)['rl']['stopped']
+
+
+def test_it_does_not_begin_from_nothing(tiny_data, tmp_path):
+  with pytest.raises(ConfigError, match='starts from a trained model'):
+    tiny.run(rl_config(tiny_data, train={'init_from': ''}), tmp_path)
+
+
+# ---------------------------------------------------------------- METEOR, on the host
+
+
+class FakeMeteor:
+  """Scores the share of a caption's words that are in a reference."""
+
+  asked: list = []
+
+  def __init__(self, time_limit):
+    assert time_limit > 0
+
+  def score(self, hypotheses, references):
+    self.asked.append(list(zip(hypotheses, references)))
+    words = [h.split() for h in hypotheses]
+    shares = [
+      np.mean([w in ' '.join(r).split() for w in h] or [0]) for h, r in zip(words, references)
+    ]
+    return float(np.mean(shares)), shares
+
+
+@pytest.mark.parametrize('baseline', ['greedy', 'others'])
+def test_meteor_scores_what_the_step_learns_from(tiny_data, tmp_path, monkeypatch, baseline):
+  monkeypatch.setattr(meteor, 'Meteor', FakeMeteor)
+  monkeypatch.setattr(FakeMeteor, 'asked', [])
+  rewards = {'cider': 0.0, 'bleu4': 1.0, 'meteor': 2.0}
+  settings = {'rewards': rewards, 'baseline': baseline, 'samples': 2}
+  tiny.run(rl_config(tiny_data, objective=settings), tmp_path)
+  logged = records(tmp_path)
+  sides = 2 if baseline == 'greedy' else 1
+  assert len(FakeMeteor.asked) == sides * len(logged)
+  for step, record in enumerate(logged):
+    asked = FakeMeteor.asked[sides * step]  # the samples come first
+    assert len(asked) % 2 == 0
+    shares = FakeMeteor(1).score(*zip(*asked))[1]
+    assert record['reward_meteor'] == pytest.approx(np.mean(shares), rel=1e-5)
+    assert record['reward'] == pytest.approx(
+      2 * record['reward_meteor'] + record['reward_bleu4'], rel=1e-4
+    )
+  FakeMeteor.asked.clear()
+
+
+def test_without_java_it_says_so_before_training(tiny_data, tmp_path, monkeypatch):
+  def missing(*_):
+    raise MetricError('Java is needed')
+
+  monkeypatch.setattr(meteor, 'Meteor', missing)
+  with pytest.raises(MetricError, match='Java is needed'):
+    tiny.run(rl_config(tiny_data, objective={'rewards': {'meteor': 1.0}}), tmp_path)
+  assert not records(tmp_path)

@@ -1,0 +1,85 @@
+"""The training captions as tables on the device, made once before training."""
+
+import hashlib
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from vidcap_jax.data.vocabulary import EOS, PAD, UNK, Vocabulary, tokenize
+from vidcap_jax.rewards import cider, ngrams
+from vidcap_jax.rewards.ngrams import Frequencies
+
+Array = jax.Array
+VIDEOS_AT_ONCE = 64  # whose norms are computed together
+
+
+@struct.dataclass
+class References:
+  """Reference captions of all training videos, or of one of them without the leading axis.
+
+  Attributes:
+    sentences: (videos, R, M) int32; R is the most captions of a video, M the longest caption.
+    norms: (videos, R, ORDERS), see ``cider.norms``.
+    frequencies: of n-grams, by the videos in whose captions they stand.
+  """
+
+  sentences: Array
+  norms: Array
+  frequencies: Frequencies
+
+  def of_video(self, row: Array) -> 'References':
+    """One video's references; the frequencies stay those of all."""
+    return References(self.sentences[row], self.norms[row], self.frequencies)
+
+
+def encode(
+  captions: Sequence[Sequence[str]], vocabulary: Vocabulary, *, count_eos: bool
+) -> np.ndarray:
+  """Videos' captions to (videos, R, M) int32, none of them cut.
+
+  Words that the vocabulary lacks get numbers of their own from ``len(vocabulary)`` on, so that
+  n-grams and lengths are those of the words and not of ``<UNK>``.
+  """
+  others: dict[str, int] = {}
+
+  def number(word: str) -> int:
+    known = vocabulary.index.get(word, UNK)
+    return known if known > UNK else others.setdefault(word, len(vocabulary) + len(others))
+
+  end = [EOS] if count_eos else []
+  rows = [
+    [[number(word) for word in tokenize(caption, vocabulary.tokenizer)] + end for caption in video]
+    for video in captions
+  ]
+  R = max(map(len, rows), default=0)
+  M = max((len(row) for video in rows for row in video), default=0)
+  encoded = np.full((len(rows), max(R, 1), max(M, 1)), PAD, np.int32)
+  for v, video in enumerate(rows):
+    for r, row in enumerate(video):
+      encoded[v, r, : len(row)] = row
+  return encoded
+
+
+def make_references(
+  captions: Sequence[Sequence[str]], vocabulary: Vocabulary, *, count_eos: bool
+) -> References:
+  """The tables of a training split: its captions, video after video."""
+  sentences = encode(captions, vocabulary, count_eos=count_eos)
+  frequencies = ngrams.count(sentences)
+
+  @jax.jit
+  def norms(sentences, frequencies):
+    one = lambda video: cider.norms(video, frequencies)  # noqa: E731
+    return jax.lax.map(one, sentences, batch_size=VIDEOS_AT_ONCE)
+
+  placed = jnp.asarray(sentences)
+  return References(placed, norms(placed, frequencies), frequencies)
+
+
+def fingerprint(references: References, vocabulary: Vocabulary) -> str:
+  """Equal where vocabulary, captions and so all statistics are."""
+  text = vocabulary.hash.encode() + np.asarray(references.sentences).tobytes()
+  return hashlib.sha256(text).hexdigest()[:16]
