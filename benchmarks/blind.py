@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import benchmarks
-from vidcap_jax import distributed, evaluate, restore
+from vidcap_jax import captioning, distributed, restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import Video, VideoSource, open_split
 from vidcap_jax.errors import UserError
@@ -53,7 +53,7 @@ def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> lis
   texts = list(pipeline.read_texts(source))
   ids = [video.video_id for video in texts]
   references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
-  caption = evaluate.captioner_of(restored)
+  caption = captioning.captioner_of(restored)
 
   def cider(videos) -> float:
     hypotheses = {c['video_id']: c['caption'] for c in caption(videos, ids)}

@@ -22,11 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import jax
 import numpy as np
 
-from benchmarks.probe_fusion import fuse
 from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
 from data_prep import probes
 from data_prep.probe_clips import PROBES
-from vidcap_jax import distributed, evaluate, experiment, restore
+from vidcap_jax import captioning, distributed, experiment, fusion, restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.decoding.unroll import teacher_forcing
@@ -116,17 +115,17 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   ids = [video.video_id for video in pipeline.read_texts(source)]
   weights: Iterable[tuple[str, Mapping[str, np.ndarray]]] = ()
   if tiny.branches:
-    fused = list(fuse(restored, [read(stage) for stage in tiny.branches], source, ids))
-    captions = {video_id: said[k] for video_id, said, k in fused}
+    fused = fusion.fuse(restored, [read(stage) for stage in tiny.branches]).caption(source, ids)
+    captions = {made['video_id']: made['caption'] for made in fused}
     # The choice counts where there is one, as if it were an attention that all words share.
     choice = np.eye(len(tiny.branches))
     weights = (
-      (video_id, {'branch': np.tile(choice[k], (probes.MAX_WORDS, 1))})
-      for video_id, said, k in fused
-      if len(set(said)) > 1
+      (made['video_id'], {'branch': np.tile(choice[made['run']], (probes.MAX_WORDS, 1))})
+      for made in fused
+      if len({c['caption'] for c in made['captions']}) > 1
     )
   else:
-    captions = {c['video_id']: c['caption'] for c in evaluate.captioner_of(restored)(source, ids)}
+    captions = {c['video_id']: c['caption'] for c in captioning.captioner_of(restored)(source, ids)}
     if tiny.looks:
       weights = attention(restored, source, ids)
   right = [answered(captions[video_id], truth[video_id]['answers']) for video_id in ids]
@@ -155,7 +154,7 @@ def attention(
     memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
     return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
 
-  batches = evaluate.eval_batches(
+  batches = captioning.eval_batches(
     source, restored.vocabulary, streams, module.config.needs, config, restored.mesh
   )
   for _, batch in batches:

@@ -68,7 +68,9 @@ def sizes(config: str) -> Iterator[Size]:
   alike: dict[tuple, list[str]] = {}
   for stage in whole.order:
     settings = stage_config(whole, stage)
-    if settings.get('task', 'train') == 'train':
+    # Reinforcement has the parameters of the stage that it starts from; what it costs depends on
+    # how long the samples are.
+    if settings.get('task', 'train') == 'train' and settings.objective.name != 'self_critical':
       found = _stage_size(settings, module.STREAMS, module.VOCABULARY, config)
       alike.setdefault(found, []).append(stage)
   for found, stages in alike.items():

@@ -37,7 +37,10 @@ the nearest training video 0.318 / 0.206 (python -m benchmarks.msrvtt1000_refere
 from configs import common, dual_afr_rows, global2local_rows, msvd_stats, refocus_rows
 from vidcap_jax.data.schema import Stream
 
-VARIANTS = {'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local')}
+VARIANTS = {
+  'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local'),
+  'recipe': ('xe', 'rl'),
+}
 STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)
 VOCABULARY = 3_319
 
@@ -54,10 +57,15 @@ def get_config(variant: str = ''):
   # an epoch 0.046 and 0.060, against 0.110 and 0.072), and encoding a video costs little here.
   c.data.captions_per_video = 1
   c.train.batch_size = 64
-  c.train.epochs = 10.0
+  c.train.epochs = 12.0
+  c.train.label_smoothing = 0.1
   c.optimizer.learning_rate = 1e-3
   c.optimizer.schedule.name = 'cosine'
   c.decode.length_penalty = 0.5
+  if chosen['recipe'] == 'rl':
+    last = c.order[-1]
+    c.order = (*c.order, 'rl')
+    c.stages.rl = common.reinforce(last, epochs=4.0, learning_rate=5e-5)
   if chosen['runlocal']:
     common.run_local(c, {'image': 'random_sequence'})
     c.data.captions_per_video = 4

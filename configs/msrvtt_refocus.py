@@ -8,8 +8,8 @@
 
 Stages: ``step1`` (the encoder's first pass alone, 5 epochs), ``joint`` (both passes and the
 reward), ``choose`` (the key frames of the best joint model, for every split), ``fixed`` (training
-goes on with them; the result). The paper then reinforces the decoder with CIDEr and ROUGE-L: that
-phase is not part of this config.
+goes on with them), ``rl`` (CIDEr-D and ROUGE-L as rewards; the result). ``recipe=xe`` leaves the
+last out.
 
 Data: streams image, a grid of 7 x 7 x 2048 from ResNet-152 of 20 uniform frames, and audio, a
 vector of 128 (VGGish). Splits: the standard 6,513 / 497 / 2,990 videos.
@@ -25,10 +25,10 @@ Not run on MSR-VTT itself: score and time of this config are unknown.
 """
 
 from configs import common
-from configs.refocus_rows import ROWS, refocus, run_local
+from configs.refocus_rows import RECIPES, ROWS, refocus, reinforce, run_local
 from vidcap_jax.data.schema import Stream
 
-VARIANTS = {'variant': tuple(ROWS), 'features': ('grid_audio', 'grid', 'sequence')}
+VARIANTS = {'variant': tuple(ROWS), 'features': ('grid_audio', 'grid', 'sequence'), **RECIPES}
 STREAMS = (
   Stream('image', 'grid', (None, 7, 7, 2048), longest=20),
   Stream('audio', 'vector', (128,), optional=True),
@@ -42,6 +42,8 @@ def get_config(variant: str = ''):
   given = chosen['features']
   c = common.base()
   refocus(c, chosen['variant'], grid=given != 'sequence', audio=given == 'grid_audio')
+  if chosen['recipe'] == 'rl':
+    reinforce(c)
   if chosen['runlocal']:
     run_local(c, 'random_sequence' if given == 'sequence' else 'random_grid')
   return c.lock()

@@ -32,8 +32,7 @@ figures. No rows of the paper: ``features=i3d+category``, and ``features=image``
 with a sequence stream of that name, where ST pools frames as they are and TS picks one.
 ``runlocal`` trains small on rendered clips, which have no categories, with random-weight streams.
 
-The training is that of configs/msvd_stats.py: without the reinforcement of the second 10 epochs,
-which is not built yet, so scores below the paper's are to be expected.
+The training is that of configs/msvd_stats.py, with its ``recipe=``.
 
 Not run on MSR-VTT's features: expected score and time are unknown.
 """

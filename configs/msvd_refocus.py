@@ -17,10 +17,10 @@ Not run on MSVD itself: score and time of this config are unknown.
 """
 
 from configs import common
-from configs.refocus_rows import ROWS, refocus, run_local
+from configs.refocus_rows import RECIPES, ROWS, refocus, reinforce, run_local
 from vidcap_jax.data.schema import Stream
 
-VARIANTS = {'variant': tuple(ROWS), 'features': ('grid', 'sequence')}
+VARIANTS = {'variant': tuple(ROWS), 'features': ('grid', 'sequence'), **RECIPES}
 STREAMS = (Stream('image', 'grid', (None, 7, 7, 2048), longest=20),)
 VOCABULARY = 4_000  # of words seen 3 times; not published
 
@@ -31,6 +31,8 @@ def get_config(variant: str = ''):
   grid = chosen['features'] == 'grid'
   c = common.base()
   refocus(c, chosen['variant'], grid=grid, audio=False)
+  if chosen['recipe'] == 'rl':
+    reinforce(c)
   if chosen['runlocal']:
     run_local(c, 'random_grid' if grid else 'random_sequence')
   return c.lock()

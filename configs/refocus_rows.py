@@ -16,6 +16,9 @@ ROWS = {
 }
 
 
+RECIPES = {'recipe': ('rl', 'xe')}  # with reinforcement at the end, or without
+
+
 def refocus(c: ConfigDict, row: str, *, grid: bool, audio: bool) -> ConfigDict:
   """Adds a row's model and stages, with the published settings.
 
@@ -80,6 +83,21 @@ def _phases(c: ConfigDict) -> None:
   )
 
 
+def reinforce(c: ConfigDict) -> ConfigDict:
+  """Adds the last phase: CIDEr and ROUGE-L as rewards, the key frames still fixed.
+
+  Its place among the phases and its rate are not published.
+  """
+  last = c.order[-1]
+  c.order = (*c.order, 'rl')
+  rewards = {'cider': 1.0, 'bleu4': 0.0, 'rouge_l': 1.0}
+  stage = common.reinforce(last, epochs=5.0, learning_rate=3e-5, rewards=rewards)
+  if 'fixed' in c.stages:
+    stage.data.key_frames = c.stages.fixed.data.key_frames
+  c.stages.rl = stage
+  return c
+
+
 def run_local(c: ConfigDict, image: str) -> ConfigDict:
   """The rehearsal (see ``common.run_local``), with short stages.
 
@@ -89,7 +107,9 @@ def run_local(c: ConfigDict, image: str) -> ConfigDict:
   audio = c.model.audio_stream
   common.run_local(c, {'image': image, **({audio: 'random_vector'} if audio else {})})
   c.eval.every_epochs = 5.0
-  for stage, epochs in (('step1', 10.0), ('joint', 10.0), ('fixed', 5.0)):
+  if 'rl' in c.stages:
+    c.stages.rl.optimizer.learning_rate = 4e-4
+  for stage, epochs in (('step1', 10.0), ('joint', 10.0), ('fixed', 5.0), ('rl', 3.0)):
     if stage in c.stages:
       c.stages[stage].train.epochs = epochs
   return c

@@ -12,7 +12,7 @@ import pytest
 
 from data_prep.builder import Options, build
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, evaluate, restore
+from vidcap_jax import captioning, checkpoint, distributed, evaluate, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError, UserError
@@ -182,9 +182,9 @@ def test_only_some_videos_have_references(restored, tmp_path, quick):
 def test_every_video_once_whatever_the_batch_size(restored, later):
   source = open_split(later, 'test')
   ids = [source[i].video_id for i in range(len(source))]
-  expected = evaluate.captioner_of(restored, 8)(source, ids)
+  expected = captioning.captioner_of(restored, 8)(source, ids)
   for size in (3, 16):
-    found = evaluate.captioner_of(restored, size)(source, ids)
+    found = captioning.captioner_of(restored, size)(source, ids)
     assert [(c['video_id'], c['caption']) for c in found] == [
       (c['video_id'], c['caption']) for c in expected
     ]
@@ -213,7 +213,7 @@ def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path
     assert f'{name} {report[name]:.4f}' in done.stdout
   assert 0 < report['METEOR'] < 1
   source = open_split(later, 'test')
-  here = evaluate.captioner_of(restored)(source, [source[i].video_id for i in range(9)])
+  here = captioning.captioner_of(restored)(source, [source[i].video_id for i in range(9)])
   there = read(workdir / 'eval' / 'test', 'captions.json')
   assert [c['caption'] for c in there] == [c['caption'] for c in here]
 
@@ -223,7 +223,7 @@ def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path
 
 def decoded(restored, data, *changes):
   again = restore.restore(restored.path, restored.mesh, changes)
-  captions = evaluate.captioner_of(again)(open_split(data, 'val'), ['v7', 'v8', 'v9'])
+  captions = captioning.captioner_of(again)(open_split(data, 'val'), ['v7', 'v8', 'v9'])
   return again.config.decode, [c['caption'] for c in captions]
 
 

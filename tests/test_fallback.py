@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from data_prep.builder import Options, build
 from tests import tiny
-from vidcap_jax import distributed, evaluate, fallback, restore
+from vidcap_jax import captioning, distributed, evaluate, fallback, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError
@@ -118,9 +118,9 @@ def test_another_vocabulary_and_videos_without_anything(run, tmp_path):
   videos = list(open_split(data, 'val')) + list(open_split(data, 'test'))
   ids = [video.video_id for video in videos]
   assert ids == ['v7', 'v8', 'v9', 'v10', 'v11']
-  by_main = evaluate.captioner_of(first)(videos, ids)
-  by_second = evaluate.captioner_of(second)(videos, ids)
-  filled, report = fallback.fill_in(by_main, first, second, evaluate.captioner_of(second), videos)
+  by_main = captioning.captioner_of(first)(videos, ids)
+  by_second = captioning.captioner_of(second)(videos, ids)
+  filled, report = fallback.fill_in(by_main, first, second, captioning.captioner_of(second), videos)
   assert report == {'checkpoint': str(second.path), 'videos': 1, 'without_features_of_either': 1}
   for i, video in enumerate(ids):
     if video != 'v8':

@@ -9,7 +9,16 @@ import pytest
 from configs import vatex_fusion
 from tests import tiny
 from tests.evaluation.test_retrieval import brute_force
-from vidcap_jax import checkpoint, distributed, evaluate, experiment, models, predict, restore
+from vidcap_jax import (
+  captioning,
+  checkpoint,
+  distributed,
+  evaluate,
+  experiment,
+  models,
+  predict,
+  restore,
+)
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError
@@ -70,7 +79,7 @@ def test_evaluation(workdir, restored, tiny_data):
   words = np.stack([restored.vocabulary.encode(c, restored.length) for c in captions])
   apply = jax.jit(restored.module.apply, static_argnames='method')
   texts = apply({'params': restored.params}, words[None], words[None] > 0, method='embed_captions')
-  batches = evaluate.eval_batches(
+  batches = captioning.eval_batches(
     videos,
     restored.vocabulary,
     restored.streams,

@@ -3,129 +3,20 @@
 import importlib.metadata
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-from flax import linen as nn
-from jax.sharding import Mesh
-from ml_collections import ConfigDict
-
 from vidcap_jax import distributed, retrieve
+from vidcap_jax.captioning import Caption, Together, captioner_of, ensemble_of, eval_batches
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.key_frames import attach, lacking
+from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video, VideoSource, open_split
-from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest
-from vidcap_jax.data.vocabulary import Vocabulary
-from vidcap_jax.decoding.beam import beam_search
-from vidcap_jax.decoding.constraints import Constraints
-from vidcap_jax.decoding.settings import check_decode
-from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
+from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
-from vidcap_jax.features import select_streams, stream_sizes, to_inputs
-from vidcap_jax.models.captioner import Needs, bind, is_captioner
+from vidcap_jax.features import select_streams
+from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.restore import Restored, require_captioner
-
-
-def make_decoder(
-  module: nn.Module,
-  streams: Sequence[Stream],
-  config: ConfigDict,
-  length: int,
-) -> Callable[[Any, Mapping], Captions]:
-  """A jitted function (params, batch) -> Captions with one caption a video, as ``decode`` says."""
-  check_decode(config.decode)
-  d = config.decode
-  constraints = Constraints(min_length=d.min_length, no_repeat_ngram=d.no_repeat_ngram)
-  key = jax.random.key(config.seed)
-
-  @jax.jit
-  def decode(params, batch):
-    captioner = bind(module, params)
-    memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
-    if d.method == 'beam':
-      return beam_search(
-        captioner, memory, length, d.beam, length_penalty=d.length_penalty, constraints=constraints
-      )
-    if d.method == 'greedy':
-      return greedy(captioner, memory, length, constraints=constraints)
-    draws = uniform_draws(key, batch['video_index'], 1, length)
-    sampling = Sampling(d.temperature, d.top_k, d.top_p)
-    return sample(captioner, memory, draws, sampling=sampling, constraints=constraints)
-
-  return decode
-
-
-def caption_videos(
-  decode: Callable[[Any, Mapping], Captions],
-  params: Any,
-  batches: Iterable[tuple[int, Mapping]],
-  ids: Sequence[str],
-  vocabulary: Vocabulary,
-  mesh: Mesh,
-) -> list[dict]:
-  """One {video_id, caption, log_prob} for each video of the batches, in their order."""
-  captions = []
-  for _, batch in batches:
-    batch = distributed.to_devices(batch, mesh)
-    made = decode(params, batch)
-    index, tokens, log_prob = distributed.to_host(
-      (batch['video_index'], made.tokens, made.log_prob)
-    )
-    captions += [
-      {'video_id': ids[i], 'caption': vocabulary.decode(t[0]), 'log_prob': float(p[0])}
-      for i, t, p in zip(index, tokens, log_prob)
-      if i >= 0
-    ]
-  return captions
-
-
-def eval_batches(
-  source: VideoSource,
-  vocabulary: Vocabulary,
-  streams: Sequence[Stream],
-  needs: Needs,
-  config: ConfigDict,
-  mesh: Mesh,
-  batch_size: int | None = None,
-) -> Iterator[tuple[int, dict]]:
-  """Batches over every video of a source, this process's rows of each."""
-  size = batch_size or config.eval.batch_size
-  size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
-  return pipeline.eval_batches(
-    source,
-    vocabulary,
-    streams,
-    sizes=stream_sizes(streams, config, needs),
-    blocks=needs.blocks,
-    length=max(2, config.data.max_words + 1),
-    batch_size=size,
-    host=jax.process_index(),
-    hosts=jax.process_count(),
-    threads=config.data.threads,
-  )
-
-
-def captioner_of(
-  restored: Restored, batch_size: int | None = None
-) -> Callable[[VideoSource, Sequence[str]], list[dict]]:
-  """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
-
-  Raises:
-    ConfigError: the model makes no captions.
-  """
-  require_captioner(restored)
-  config, mesh, vocabulary = restored.config, restored.mesh, restored.vocabulary
-  decode = make_decoder(restored.module, restored.streams, config, restored.length)
-
-  def caption(source, ids):
-    needs = restored.module.config.needs
-    source = attach(source, restored.key_frames)
-    batches = eval_batches(source, vocabulary, restored.streams, needs, config, mesh, batch_size)
-    return caption_videos(decode, restored.params, batches, ids, vocabulary, mesh)
-
-  return caption
 
 
 def check_streams(restored: Restored, manifest: Manifest, directory: str) -> None:
@@ -153,6 +44,7 @@ def evaluate(
   split: str,
   output: pathlib.Path,
   fallback: Restored | None = None,
+  together: Together | None = None,
 ) -> dict:
   """Scores a checkpoint on a split, and writes what was found.
 
@@ -166,6 +58,8 @@ def evaluate(
     output: folder for metrics.json; of a captioner also captions.json and, without references,
       submission files.
     fallback: a checkpoint that captions the videos which lack the first one's features.
+    together: checkpoints of which ``restored`` is the first, if the captions are those that they
+      make together: an ensemble or late fusion.
 
   Returns:
     The contents of metrics.json.
@@ -182,12 +76,16 @@ def evaluate(
     check_streams(model, manifest, directory)
     if fallback is not None:
       require_captioner(model)
+  for model in together.members if together else ():
+    check_streams(model, manifest, directory)
   source = open_split(directory, split)
   texts = list(pipeline.read_texts(source, restored.config.data.threads))
   if is_captioner(restored.module):
-    report = _score_captions(restored, fallback, source, texts, output)
+    caption = together.caption if together else captioner_of(restored)
+    report = _score_captions(restored, caption, fallback, source, texts, output)
   else:
     report = _score_retrieval(restored, source, texts)
+  report |= together.report if together else {}
   report |= {
     'split': split,
     'videos': len(texts),
@@ -209,13 +107,14 @@ def evaluate(
 
 def _score_captions(
   restored: Restored,
+  caption: Caption,
   fallback: Restored | None,
   source: VideoSource,
   texts: Sequence[Video],
   output: pathlib.Path,
 ) -> dict[str, Any]:
   """Captions of a split, their scores, and the files of both."""
-  from vidcap_jax.evaluation import metrics, submission
+  from vidcap_jax.evaluation import candidates, metrics, submission
   from vidcap_jax.evaluation.java import require_java
 
   ids = [video.video_id for video in texts]
@@ -224,7 +123,7 @@ def _score_captions(
     require_java()
     references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
   report: dict[str, Any] = {}
-  captions = captioner_of(restored)(source, ids)
+  captions = caption(source, ids)
   if fallback is not None:
     again = captioner_of(fallback)
     captions, report['fallback'] = fill_in(captions, restored, fallback, again, source)
@@ -238,6 +137,7 @@ def _score_captions(
   output.mkdir(parents=True, exist_ok=True)
   if references is not None:
     scores, _ = metrics.score(hypotheses, references)
+    report |= candidates.score(captions, references)
     best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
     report = {**scores, 'constant_CIDEr': value, 'constant_caption': best} | report
   else:
@@ -278,14 +178,18 @@ def evaluate_command(
   split: str,
   output: str | None,
   fallback: Restored | None = None,
+  others: Sequence[Restored] = (),
+  weights: Sequence[float] | None = None,
 ) -> None:
   """``--mode=evaluate``: where the data and results are by default, and what is printed."""
   directory = directory or restored.config.data.dir
   # WORKDIR/checkpoints/STAGE/STEP
   folder = pathlib.Path(output) if output else restored.path.absolute().parents[2] / 'eval' / split
-  report = evaluate(restored, directory, split, folder, fallback)
+  together = ensemble_of((restored, *others), weights) if others else None
+  report = evaluate(restored, directory, split, folder, fallback, together)
   if distributed.is_main():
-    print(f'{split}, {restored.path}: {summary(report)}\nwritten to {folder}', flush=True)
+    paths = ' + '.join(str(member.path) for member in (restored, *others))
+    print(f'{split}, {paths}: {summary(report)}\nwritten to {folder}', flush=True)
 
 
 def versions() -> dict[str, str]:
@@ -317,6 +221,11 @@ def summary(report: Mapping) -> str:
     names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
     lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names))
     lines.append(f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions')
+    if 'oracle_CIDEr' in report:
+      lines.append(
+        f'of {report["candidates"]} candidates a video: always the best CIDEr '
+        f'{report["oracle_CIDEr"]:.4f}, one at random {report["random_CIDEr"]:.4f}'
+      )
   else:
     lines.append(f'{report["videos"]} captions, no references to score them with')
   if 'key_frames' in report:

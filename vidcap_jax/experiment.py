@@ -8,13 +8,27 @@ from collections.abc import Callable, Mapping
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, key_frames, predict, restore, settings, start
+from vidcap_jax import (
+  distributed,
+  evaluate,
+  fusion,
+  key_frames,
+  predict,
+  restore,
+  settings,
+  start,
+)
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.train import train
 
 # What a stage does, by ``config.task``: (stage's config, its name, workdir, mesh) -> what is noted.
-TASKS: Mapping[str, Callable[..., dict]] = {'train': train, 'key_frames': key_frames.choose}
+TASKS: Mapping[str, Callable[..., dict]] = {
+  'train': train,
+  'key_frames': key_frames.choose,
+  'fuse': fusion.prepare,
+}
+SCORED = ('train', 'fuse')  # tasks whose stages make captions or rank them
 
 
 def run(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
@@ -51,7 +65,7 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
     config.data.dir = prepare_data(config, workdir)
   reports: dict[str, dict] = {}
   stages = {stage: stage_config(config, stage) for stage in config.order}
-  trained = [stage for stage, its in stages.items() if its.task == 'train']
+  scored = [stage for stage, its in stages.items() if its.task in SCORED]
   for stage, its in stages.items():
     finished = restore.finished_stages(workdir)
     if stage not in finished:
@@ -61,9 +75,9 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
       distributed.wait_for_all(f'stage {stage}')
     else:
       _say(f'[{stage}] finished before' + _best(finished[stage], its.eval.metric))
-    if stage not in trained:
+    if stage not in scored:
       continue
-    last = stage == trained[-1]
+    last = stage == scored[-1]
     folder = workdir / 'eval' if last else workdir / 'eval' / stage
     reports = evaluate_stage(config, stage, workdir, folder, mesh)
   if rendered and config.data.recipe.show:
@@ -89,20 +103,29 @@ def evaluate_stage(
   config: ConfigDict, stage: str, workdir: pathlib.Path, folder: pathlib.Path, mesh: Mesh
 ) -> dict[str, dict]:
   """Scores a stage's best checkpoint on ``eval.splits``; splits scored before are read back."""
-  manifest = read_manifest(config.data.dir)
-  second = fallback_of(stage_config(config, stage), workdir)
+  manifest, its = read_manifest(config.data.dir), stage_config(config, stage)
+  together, second = None, None
+  if its.task == 'fuse':
+    together = fusion.restored_as(its, workdir, mesh)
+    path = together.members[0].path
+  else:
+    path = restore.find_checkpoint(str(workdir / 'checkpoints' / stage))
+    second = fallback_of(its, workdir)
+  noted = dict(together.report) if together else {}
   reports = {}
   for split in config.eval.splits:
     if split not in manifest.splits:
       continue
     done = folder / split / 'metrics.json'
-    path = restore.find_checkpoint(str(workdir / 'checkpoints' / stage))
-    report = json.loads(done.read_text()) if done.is_file() else None
-    filled = report and report.get('fallback', {}).get('checkpoint')
-    if report is None or (report['checkpoint'], filled) != (str(path), second and str(second)):
-      restored = restore.restore(path, mesh)
+    report = json.loads(done.read_text()) if done.is_file() else {}
+    filled = report.get('fallback', {}).get('checkpoint')
+    made_by = (report.get('checkpoint'), filled, {key: report.get(key) for key in noted})
+    if made_by != (str(path), second and str(second), noted):
+      restored = together.members[0] if together else restore.restore(path, mesh)
       fallback = restore.restore(second, mesh) if second else None
-      report = evaluate.evaluate(restored, config.data.dir, split, folder / split, fallback)
+      report = evaluate.evaluate(
+        restored, config.data.dir, split, folder / split, fallback, together
+      )
     if distributed.is_main():
       _say(f'[{stage}] {split}, step {report["checkpoint_step"]}: {evaluate.summary(report)}')
     reports[split] = report
@@ -127,6 +150,8 @@ _SOURCES = {
   'train.init_from': 'train',
   'eval.fallback': 'train',
   'data.key_frames': 'key_frames',
+  'fuse.embedding': 'train',
+  'fuse.runs': 'train',
 }
 
 
@@ -143,10 +168,12 @@ def check_sources(config: ConfigDict, workdir: pathlib.Path) -> None:
       fallback_of(its, workdir)
     for key, task in _SOURCES.items():
       section, _, field = key.partition('.')
-      name = its[section][field]
+      names = its[section][field]
       before = list(stages)[:number]
       earlier = [f'stage:{other}' for other in before if stages[other].task == task]
-      if name.startswith('stage:') and name not in earlier:
+      for name in [names] if isinstance(names, str) else names:
+        if not name.startswith('stage:') or name in earlier:
+          continue
         raise ConfigError(
           f'{key} {name!r} of stage {stage!r} is no stage with task {task!r} that runs before it; '
           f'those are: {", ".join(earlier) or "none"}'

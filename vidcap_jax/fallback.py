@@ -4,14 +4,12 @@ A video that could not be downloaded may still have features that others made of
 model of those fills in what the main model can't see.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
+from vidcap_jax.captioning import Caption
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import Subset, VideoSource
 from vidcap_jax.restore import Restored
-
-Caption = Callable[[VideoSource, Sequence[str]], list[dict]]
 
 
 def main_streams(restored: Restored) -> frozenset[str]:
@@ -32,7 +30,7 @@ def fill_in(
   Args:
     captions: of all videos of the source, in order, by ``restored``.
     fallback: the second checkpoint.
-    caption: captions videos with it, see ``evaluate.captioner_of``.
+    caption: captions videos with it, see ``captioning.captioner_of``.
     source: the split.
 
   Returns:

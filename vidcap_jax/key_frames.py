@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, restore, start
+from vidcap_jax import captioning, distributed, evaluate, restore, start
 from vidcap_jax.data import key_frames, pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
@@ -106,7 +106,7 @@ def _of_split(restored: restore.Restored, directory: str, split: str) -> dict[st
 
   source = open_split(directory, split)
   ids = [video.video_id for video in pipeline.read_texts(source, config.data.threads)]
-  batches = evaluate.eval_batches(
+  batches = captioning.eval_batches(
     source, restored.vocabulary, streams, module.config.needs, config, restored.mesh
   )
   found: dict[str, int] = {}

@@ -23,7 +23,13 @@ _CONFIG = config_flags.DEFINE_config_file(
 _MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict'], 'What to do.')
 _WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
 _CHECKPOINT = flags.DEFINE_string(
-  'checkpoint', None, 'evaluate, predict: a workdir (best step of its last stage) or step folder.'
+  'checkpoint',
+  None,
+  'evaluate, predict: a workdir (best step of its last stage) or step folder; several, with commas '
+  'between, caption together.',
+)
+_WEIGHTS = flags.DEFINE_list(
+  'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: alike.'
 )
 _FALLBACK = flags.DEFINE_string(
   'fallback', None, 'evaluate: a checkpoint that captions videos without the features of the first.'
@@ -43,6 +49,14 @@ def _required(flag: flags.FlagHolder):
   if flag.value is None:
     raise UserError(f'--mode={_MODE.value} needs --{flag.name}; see --help')
   return flag.value
+
+
+def _weights() -> list[float] | None:
+  given = _WEIGHTS.value
+  try:
+    return [float(weight) for weight in given] if given else None
+  except ValueError:
+    raise UserError(f'--weights={",".join(given or ())}: not numbers') from None
 
 
 def _dispatch() -> int:
@@ -65,15 +79,18 @@ def _dispatch() -> int:
       print(stopped, file=sys.stderr)
       return 143  # as a shell reports SIGTERM: stopped, not failed
     return 0
-  checkpoint = restore.find_checkpoint(_required(_CHECKPOINT))
+  paths = [restore.find_checkpoint(path) for path in _required(_CHECKPOINT).split(',')]
   mesh = distributed.make_mesh()
-  restored = restore.restore(checkpoint, mesh, _DECODE.value)
+  first, *others = (restore.restore(path, mesh, _DECODE.value) for path in paths)
+  weights = _weights()
   if _MODE.value == 'evaluate':
     second = _FALLBACK.value and restore.find_checkpoint(_FALLBACK.value, '--fallback')
     fallback = restore.restore(second, mesh, _DECODE.value) if second else None
-    evaluate.evaluate_command(restored, _DATA.value, _SPLIT.value, _OUTPUT.value, fallback)
+    evaluate.evaluate_command(
+      first, _DATA.value, _SPLIT.value, _OUTPUT.value, fallback, others, weights
+    )
     return 0
-  return predict.predict(restored, _required(_INPUTS))
+  return predict.predict(first, _required(_INPUTS), others, weights)
 
 
 def main(argv: list[str]) -> int:

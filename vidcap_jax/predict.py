@@ -7,11 +7,11 @@ code 1. Video files are turned into features as the checkpoint's streams were ma
 import json
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax import evaluate
+from vidcap_jax import captioning
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video, absent
 from vidcap_jax.data.schema import DataError, Stream
@@ -23,22 +23,34 @@ GROUP = 8
 Result = tuple[str, Video | Exception]
 
 
-def predict(restored: Restored, inputs: str) -> int:
+def predict(
+  restored: Restored,
+  inputs: str,
+  others: Sequence[Restored] = (),
+  weights: Sequence[float] | None = None,
+) -> int:
   """Captions what ``--inputs`` names; returns the exit code, 1 if anything failed.
 
   Args:
     restored: the checkpoint.
     inputs: comma-separated video files and folders of them, feature files (of a model with one
       stream), or NAME=FEATURES for each stream with a folder, .h5, .npy or .npz file.
+    others: checkpoints that caption together with the first, see ``captioning.ensemble_of``.
+    weights: of the first and the others; None: all alike.
 
   Raises:
-    ConfigError: the model makes no captions.
+    ConfigError: a model makes no captions, or they don't fit together.
     DataError: nothing there, a stream that is missing, or one that can't be reproduced from video.
   """
-  caption = evaluate.captioner_of(restored, GROUP)
-  videos = _from_features(restored, inputs)
+  members = (restored, *others)
+  if others:
+    caption = captioning.ensemble_of(members, weights, GROUP).caption
+  else:
+    caption = captioning.captioner_of(restored, GROUP)
+  streams = _streams_of(members)
+  videos = _from_features(streams, inputs)
   if videos is None:
-    videos = _from_files(restored, inputs)
+    videos = _from_files(streams, inputs)
   failed, done = 0, list[str]()
   group: list[Video] = []
 
@@ -59,33 +71,54 @@ def predict(restored: Restored, inputs: str) -> int:
       flush()
   if group:
     flush()
-  if done and restored.key_frames:
-    print(lacking(restored.key_frames, done), file=sys.stderr)
+  for member in members:
+    if done and member.key_frames:
+      print(lacking(member.key_frames, done), file=sys.stderr)
   if failed:
     print(f'{failed} of {failed + len(done)} inputs failed', file=sys.stderr)
   return 1 if failed else 0
 
 
-def _from_features(restored: Restored, inputs: str) -> Iterator[Result] | None:
+def _streams_of(members: Sequence[Restored]) -> tuple[Stream, ...]:
+  """The streams that any of the models reads.
+
+  Raises:
+    DataError: two models were trained on streams of one name that were made differently.
+  """
+  found: dict[str, Stream] = {}
+  for member in members:
+    for stream in member.streams:
+      same = found.setdefault(stream.name, stream)
+      for field in ('kind', 'channels', 'extractor', 'version', 'sampling'):
+        if getattr(same, field) != getattr(stream, field):
+          raise DataError(
+            f'stream {stream.name!r}: {member.path} was trained on {field} '
+            f'{getattr(stream, field)!r}, another checkpoint on {getattr(same, field)!r}; '
+            'caption with each of them by itself'
+          )
+  return tuple(found.values())
+
+
+def _from_features(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result] | None:
   """Videos from given features, by id; None if the inputs are no features."""
   from data_prep import features  # reads many forms; training does without it
   from data_prep.features import check
 
-  paths = _streams_given(restored.streams, inputs)
+  paths = _streams_given(streams, inputs)
   if paths is None:
     return None
   # A lone file is one entry of its folder; the first stream's names the video.
   lone_id = next(iter(paths.values())).stem
   readers: dict[str, features.FeatureReader] = {}
   names: dict[str, dict[str, str]] = {}  # stream -> video id -> name in the reader
-  for stream in restored.streams:
+  for stream in streams:
     path = paths[stream.name]
     lone = path.suffix in _ARRAYS
     folder = path.parent if lone else path
     _check_making(stream, features.read_sidecar(stream.name, folder), folder)
     reader = readers[stream.name] = features.open_features(stream.name, folder)
     names[stream.name] = {lone_id: path.stem} if lone else {name: name for name in reader.ids}
-  required = [s.name for s in restored.streams if not s.optional]
+  required = [s.name for s in streams if not s.optional]
 
   def read() -> Iterator[Result]:
     for video_id in sorted({video_id for ids in names.values() for video_id in ids}):
@@ -97,7 +130,7 @@ def _from_features(restored: Restored, inputs: str) -> Iterator[Result] | None:
           s.name: check.load(readers[s.name], names[s.name][video_id], s)
           if video_id in names[s.name]
           else absent(s)
-          for s in restored.streams
+          for s in streams
         }
         yield video_id, Video(video_id, (), arrays)
       except DataError as error:
@@ -151,12 +184,12 @@ def _streams_given(streams: tuple[Stream, ...], inputs: str) -> dict[str, pathli
   return paths
 
 
-def _from_files(restored: Restored, inputs: str) -> Iterator[Result]:
+def _from_files(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result]:
   """Videos from files and folders, features made as the checkpoint's were."""
   from data_prep import extract, extractors, video
 
   try:
-    wanted = {s.name: extractors.check(s.name, _description(s)) for s in restored.streams}
+    wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
     video.import_av()
     extractors.load(description['extractor'] for description in wanted.values())
   except (extractors.ExtractorError, ModuleNotFoundError) as error:
@@ -177,7 +210,7 @@ def _from_files(restored: Restored, inputs: str) -> Iterator[Result]:
       notes: list[str] = []
       try:
         made = extractors.extract_video(path, wanted, notes)
-        yield str(path), Video(path.stem, (), _as_stored(made, restored.streams))
+        yield str(path), Video(path.stem, (), _as_stored(made, streams))
       except (video.VideoError, DataError) as error:
         yield str(path), error
       for note in notes:

@@ -47,8 +47,8 @@ class Restored:
 def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
   """The step folder that a workdir, stage folder or step folder stands for.
 
-  A workdir means the best checkpoint of its last finished stage, or of its last stage with
-  checkpoints if none is finished.
+  A workdir means the best checkpoint of its last finished stage that makes captions, or of its last
+  stage with checkpoints if none is finished.
 
   Raises:
     DataError: no checkpoint there.
@@ -65,10 +65,16 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
   if not stages:
     parent = folder / 'checkpoints'
     stages = sorted(parent.iterdir(), key=lambda p: -p.stat().st_mtime) if parent.is_dir() else []
-  for stage in stages:
-    if (best := checkpoint.best_step(stage)) is not None:
-      return stage / str(best)
+  found = [(stage, checkpoint.best_step(stage)) for stage in stages]
+  paths = [stage / str(best) for stage, best in found if best is not None]
+  if paths:
+    # Of a recipe whose last stage ranks captions, a captioner is what is meant.
+    return next((path for path in paths if not _ranks_captions(path)), paths[0])
   raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
+
+
+def _ranks_captions(path: pathlib.Path) -> bool:
+  return checkpoint.read_meta(path)['config']['model']['name'] == 'embedding'
 
 
 def finished_stages(workdir: pathlib.Path) -> dict[str, dict]:

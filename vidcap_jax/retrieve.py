@@ -33,8 +33,8 @@ def make_scorer(
     length: L, tokens of a caption.
     mesh: of all devices.
 
-  ``batches`` are of all videos (``evaluate.eval_batches``), ``texts`` the same videos in order with
-  all their captions, one at least.
+  ``batches`` are of all videos (``captioning.eval_batches``), ``texts`` the same videos in order
+  with all their captions, one at least.
   """
   # Captions come in the shape of training's batches, whichever videos they belong to.
   hosts, S = jax.process_count(), config.data.captions_per_video

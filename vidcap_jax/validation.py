@@ -6,7 +6,7 @@ from typing import Any
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import distributed, evaluate, retrieve
+from vidcap_jax import captioning, distributed, retrieve
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
@@ -49,7 +49,7 @@ def make_validator(
   texts = list(pipeline.read_texts(source, config.data.threads))
 
   def batches():
-    return evaluate.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
+    return captioning.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
 
   if not is_captioner(module):
     retrieve.check_validation(config.eval, config.data.val_split, texts)
@@ -69,10 +69,10 @@ def _caption_validator(config, module, streams, vocabulary, length, mesh, batche
   if distributed.is_main():
     require_java()
     references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
-  decode = evaluate.make_decoder(module, streams, config, length)
+  decode = captioning.make_decoder(module, streams, config, length)
 
   def validate(params):
-    captions = evaluate.caption_videos(decode, params, batches(), ids, vocabulary, mesh)
+    captions = captioning.caption_videos(decode, params, batches(), ids, vocabulary, mesh)
     if references is None:
       return {}
     hypotheses = {c['video_id']: c['caption'] for c in captions}

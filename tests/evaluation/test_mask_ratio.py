@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import distributed, evaluate, models, restore
+from vidcap_jax import captioning, distributed, models, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError
@@ -82,7 +82,7 @@ def result(restored, tiny_data):
 def test_ratio_0_is_ordinary_evaluation(restored, tiny_data, result):
   source = open_split(tiny_data, 'val')
   ids = [source[i].video_id for i in range(len(source))]
-  plain = {c['video_id']: c['caption'] for c in evaluate.captioner_of(restored)(source, ids)}
+  plain = {c['video_id']: c['caption'] for c in captioning.captioner_of(restored)(source, ids)}
   assert mask_ratio.captioner_of(restored, source, ids)({'temporal': 0.0}) == plain
   assert result['curves'][0]['scores'] == result['original']
   assert set(result['original']) == {'BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'CIDEr'}
@@ -94,12 +94,12 @@ def test_log_probabilities_of_captions_by_ratio(restored, tiny_data):
 
   def decoder(edit):
     module = mask_ratio.with_edit(restored.module, edit)
-    return evaluate.make_decoder(module, restored.streams, restored.config, restored.length)
+    return captioning.make_decoder(module, restored.streams, restored.config, restored.length)
 
   needs = restored.module.config.needs
   source = open_split(tiny_data, 'val')
   _, batch = next(
-    evaluate.eval_batches(
+    captioning.eval_batches(
       source, restored.vocabulary, restored.streams, needs, restored.config, restored.mesh
     )
   )

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from vidcap_jax import distributed, evaluate, restore
+from vidcap_jax import captioning, distributed, evaluate, restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import VideoSource, open_split
 from vidcap_jax.data.schema import DataError, read_manifest
@@ -92,7 +92,7 @@ def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captio
       return drop_smallest(weights, mask, ratios[name]) if name in ratios else weights
 
     module = with_edit(restored.module, edit)
-    whole = evaluate.make_decoder(module, restored.streams, restored.config, restored.length)
+    whole = captioning.make_decoder(module, restored.streams, restored.config, restored.length)
     return whole(params, batch)
 
   return decode
@@ -104,10 +104,10 @@ def captioner_of(restored: Restored, source: VideoSource, ids: Sequence[str]):
 
   def caption(ratios: Mapping[str, float]) -> dict[str, str]:
     shares = {name: jnp.float32(ratio) for name, ratio in ratios.items()}
-    batches = evaluate.eval_batches(
+    batches = captioning.eval_batches(
       source, restored.vocabulary, restored.streams, needs, restored.config, restored.mesh
     )
-    made = evaluate.caption_videos(
+    made = captioning.caption_videos(
       lambda params, batch: decode(params, batch, shares),
       restored.params,
       batches,

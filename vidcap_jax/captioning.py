@@ -1,0 +1,197 @@
+"""Captions of a data set's videos, from a checkpoint or from several at once."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import distributed
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.key_frames import attach
+from vidcap_jax.data.records import VideoSource
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.decoding.ensemble import join
+from vidcap_jax.decoding.settings import check_decode, decode
+from vidcap_jax.decoding.unroll import Captions
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.features import stream_sizes, to_inputs
+from vidcap_jax.models.captioner import Needs, bind
+from vidcap_jax.restore import Restored, require_captioner
+
+Caption = Callable[[VideoSource, Sequence[str]], list[dict]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Together:
+  """Checkpoints that caption videos together.
+
+  Attributes:
+    members: all of them.
+    caption: (videos, their ids) -> {video_id, caption, log_prob, …} each.
+    report: what metrics.json says of them.
+  """
+
+  members: Sequence[Restored]
+  caption: Caption
+  report: Mapping[str, Any]
+
+
+def make_decoder(
+  module: nn.Module,
+  streams: Sequence[Stream],
+  config: ConfigDict,
+  length: int,
+) -> Callable[[Any, Mapping], Captions]:
+  """A jitted function (params, batch) -> Captions, as ``config.decode`` says."""
+  check_decode(config.decode)
+  key = jax.random.key(config.seed)
+
+  @jax.jit
+  def run(params, batch):
+    captioner = bind(module, params)
+    memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
+    return decode(captioner, memory, length, config.decode, key, batch['video_index'])
+
+  return run
+
+
+def caption_videos(
+  run: Callable[[Any, Mapping], Captions],
+  params: Any,
+  batches: Iterable[tuple[int, Mapping]],
+  ids: Sequence[str],
+  vocabulary: Vocabulary,
+  mesh: Mesh,
+) -> list[dict]:
+  """One {video_id, caption, log_prob} for each video of the batches, in their order.
+
+  Where ``run`` makes several captions of a video, they are in ``captions``, each with its
+  ``log_prob``, and the first is the video's.
+  """
+  captions = []
+  for _, batch in batches:
+    batch = distributed.to_devices(batch, mesh)
+    made = run(params, batch)
+    index, tokens, log_prob = distributed.to_host(
+      (batch['video_index'], made.tokens, made.log_prob)
+    )
+    for i, rows, scores in zip(index, tokens, log_prob):
+      if i < 0:
+        continue
+      several = [
+        {'caption': vocabulary.decode(t), 'log_prob': float(p)} for t, p in zip(rows, scores)
+      ]
+      captions.append({'video_id': ids[i], **several[0]})
+      if len(several) > 1:
+        captions[-1]['captions'] = several
+  return captions
+
+
+def eval_batches(
+  source: VideoSource,
+  vocabulary: Vocabulary,
+  streams: Sequence[Stream],
+  needs: Needs,
+  config: ConfigDict,
+  mesh: Mesh,
+  batch_size: int | None = None,
+) -> Iterator[tuple[int, dict]]:
+  """Batches over every video of a source, this process's rows of each."""
+  size = batch_size or config.eval.batch_size
+  size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
+  return pipeline.eval_batches(
+    source,
+    vocabulary,
+    streams,
+    sizes=stream_sizes(streams, config, needs),
+    blocks=needs.blocks,
+    length=max(2, config.data.max_words + 1),
+    batch_size=size,
+    host=jax.process_index(),
+    hosts=jax.process_count(),
+    threads=config.data.threads,
+  )
+
+
+def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
+  """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
+
+  Raises:
+    ConfigError: the model makes no captions.
+  """
+  require_captioner(restored)
+  config, mesh, vocabulary = restored.config, restored.mesh, restored.vocabulary
+  run = make_decoder(restored.module, restored.streams, config, restored.length)
+
+  def caption(source, ids):
+    needs = restored.module.config.needs
+    source = attach(source, restored.key_frames)
+    batches = eval_batches(source, vocabulary, restored.streams, needs, config, mesh, batch_size)
+    return caption_videos(run, restored.params, batches, ids, vocabulary, mesh)
+
+  return caption
+
+
+def ensemble_of(
+  members: Sequence[Restored],
+  weights: Sequence[float] | None = None,
+  batch_size: int | None = None,
+) -> Together:
+  """Captions by the mean of the members' probabilities: see ``vidcap_jax.decoding.ensemble``.
+
+  Models and streams may differ; how captions are decoded is what the first says.
+
+  Raises:
+    ConfigError: a model makes no captions, the vocabularies differ, or the weights don't fit.
+  """
+  first = members[0]
+  for member in members:
+    require_captioner(member)
+    if member.vocabulary.hash != first.vocabulary.hash:
+      raise ConfigError(
+        'an ensemble needs one vocabulary: that of '
+        f'{first.path} has hash {first.vocabulary.hash}, that of {member.path} '
+        f'{member.vocabulary.hash}; train them on data sets built with the same vocabulary'
+      )
+  config, mesh = first.config, first.mesh
+  key = jax.random.key(config.seed)
+  join([bind(member.module, member.params) for member in members], weights)  # checks the weights
+
+  @jax.jit
+  def run(params, batch):
+    captioner = join([bind(m.module, p) for m, p in zip(members, params)], weights)
+    inputs = [
+      to_inputs(rows, m.streams, m.config.data.standardise)
+      for m, rows in zip(members, batch['members'])
+    ]
+    memory = captioner.encode(inputs, None, train=False)
+    return decode(captioner, memory, first.length, config.decode, key, batch['video_index'])
+
+  def caption(source, ids):
+    each = [
+      eval_batches(
+        attach(source, m.key_frames),
+        m.vocabulary,
+        m.streams,
+        m.module.config.needs,
+        m.config,
+        mesh,
+        batch_size or config.eval.batch_size,
+      )
+      for m in members
+    ]
+    batches = (
+      (step, {'video_index': rows['video_index'], 'members': (rows, *(r for _, r in others))})
+      for (step, rows), *others in zip(*each, strict=True)
+    )
+    params = tuple(m.params for m in members)
+    return caption_videos(run, params, batches, ids, first.vocabulary, mesh)
+
+  paths = [str(member.path) for member in members]
+  report = {'checkpoints': paths, 'weights': list(weights) if weights else None}
+  return Together(members, caption, {'ensemble': report})

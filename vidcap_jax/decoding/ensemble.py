@@ -1,0 +1,61 @@
+"""Several captioners as one: their probabilities are averaged word by word."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention import at_least_float32
+from vidcap_jax.models.captioner import Captioner, Extras, Noise
+
+Array = jax.Array
+
+
+def join(members: Sequence[Captioner], weights: Sequence[float] | None = None) -> Captioner:
+  """A captioner whose next word's distribution is the weighted mean of the members'.
+
+  Every way to unroll a captioner works on it: greedy, sampling, beam search, teacher forcing. What
+  is one of a captioner's is here a tuple, one for each member: inputs, memory, carry. Its
+  ``hidden`` (B, S, V) are the logarithms of the mean, and its ``logits`` these same.
+
+  Args:
+    members: over one vocabulary; models, streams and sizes may differ.
+    weights: of the members, of any sum; None: all alike.
+
+  Raises:
+    ConfigError: not a positive weight for each member.
+  """
+  given = [1.0] * len(members) if weights is None else list(weights)
+  if len(given) != len(members) or min(given) <= 0:
+    raise ConfigError(
+      f'an ensemble of {len(members)} needs as many weights, all above 0; got {given}'
+    )
+  log_weights = [math.log(w / sum(given)) for w in given]
+
+  def encode(inputs: Sequence[Any], noise: Noise | None, *, train: bool) -> tuple:
+    return tuple(m.encode(x, None, train=train) for m, x in zip(members, inputs, strict=True))
+
+  def start(memory: tuple, S: int, L: int) -> tuple:
+    return tuple(m.start(x, S, L) for m, x in zip(members, memory))
+
+  def embed(words: Array, noise: Any) -> tuple:
+    return tuple(m.embed(words, None) for m in members)
+
+  def step(carry: tuple, x: tuple, memory: tuple, noise: Any, *, train: bool):
+    carries, logs, aux = [], [], None
+    attention: dict[str, Array] = {}
+    for i, member in enumerate(members):
+      moved, hidden, extras = member.step(carry[i], x[i], memory[i], None, train=train)
+      carries.append(moved)
+      logs.append(jax.nn.log_softmax(at_least_float32(member.logits(hidden))) + log_weights[i])
+      attention |= {f'{name} of {i}': weights for name, weights in extras.attention.items()}
+      aux = extras.aux if aux is None else aux + extras.aux
+    return tuple(carries), jax.nn.logsumexp(jnp.stack(logs), axis=0), Extras(attention, aux)
+
+  def noise(*_) -> Noise:
+    return Noise()  # an ensemble is not trained
+
+  return Captioner(encode, start, embed, step, lambda hidden: hidden, noise)
