@@ -13,6 +13,7 @@ from vidcap_jax.data import key_frames
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.features import to_inputs
 from vidcap_jax.journal import read_journal
 
 VIDEOS = len(tiny.SPLITS)
@@ -105,7 +106,7 @@ def test_the_key_frames_are_those_that_the_model_chooses(finished, tiny_data):
     source, restored.vocabulary, restored.streams, needs, restored.config, restored.mesh
   )
   _, batch = next(batches)
-  inputs = evaluate.to_inputs(batch, restored.streams, restored.config.data.standardise)
+  inputs = to_inputs(batch, restored.streams, restored.config.data.standardise)
   memory = restored.module.apply({'params': restored.params}, inputs, method='encode')
   chosen = [int(frame) for frame in memory.focus.key_frame[: len(source)]]
   assert chosen == [saved['splits']['val'][video.video_id] for video in source]

@@ -23,6 +23,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import retrieval
+from vidcap_jax.features import to_inputs
 from vidcap_jax.journal import read_journal
 
 
@@ -88,7 +89,7 @@ def test_evaluation(workdir, restored, tiny_data):
     restored.mesh,
   )
   ((_, batch),) = batches
-  inputs = evaluate.to_inputs(batch, restored.streams, restored.config.data.standardise)
+  inputs = to_inputs(batch, restored.streams, restored.config.data.standardise)
   seen = apply({'params': restored.params}, inputs, method='embed_videos')[:3]
   ranks = brute_force(np.asarray(seen), np.asarray(texts)[0], owner)
   expected = retrieval.scores(*ranks)
@@ -155,13 +156,22 @@ def test_found_before_training(metric, split, error, message, tiny_data, tmp_pat
 
 def test_stages_of_the_vatex_config():
   c = vatex_fusion.get_config()
-  assert c.order == ('embedding', 'temporal', 'spatial')
+  branches = ('temporal', 'temporal_rl', 'spatial', 'spatial_rl')
+  assert c.order == (*branches, 'embedding', 'fusion')
   kinds = {name: experiment.stage_config(c, name) for name in c.order}
-  assert [s.model.name for s in kinds.values()] == ['embedding', *['temporal_spatial'] * 2]
-  assert [s.objective.name for s in kinds.values()] == ['embedding', *['cross_entropy'] * 2]
-  assert [s.eval.metric for s in kinds.values()] == ['rsum', 'CIDEr', 'CIDEr']
+  assert [s.task for s in kinds.values()] == [*['train'] * 5, 'fuse']
+  assert [s.model.name for s in kinds.values()][:5] == [*['temporal_spatial'] * 4, 'embedding']
+  objectives = ['cross_entropy', 'self_critical'] * 2
+  assert [s.objective.name for s in kinds.values()][:5] == [*objectives, 'embedding']
+  assert [s.train.init_from for s in kinds.values()][:4] == [
+    '',
+    'stage:temporal',
+    '',
+    'stage:spatial',
+  ]
+  assert [s.eval.metric for s in kinds.values()][:5] == [*['CIDEr'] * 4, 'rsum']
   assert 'variant' not in kinds['embedding'].model
-  assert kinds['spatial'].model.variant == 'spatial'
+  assert kinds['spatial_rl'].model.variant == kinds['spatial'].model.variant == 'spatial'
   for stage in kinds.values():
     assert stage.is_locked
     models.build(stage.model, 11)
@@ -174,11 +184,8 @@ def test_fallback_of_the_vatex_config():
   first, second = (experiment.stage_config(c, name) for name in c.order)
   assert first.model.global_streams == first.model.temporal_streams == ('i3d',)
   assert (first.eval.fallback, second.eval.fallback) == ('', 'stage:i3d')
-  assert vatex_fusion.get_config('fallback=i3d').order == (
-    'i3d',
-    'embedding',
-    'temporal',
-    'spatial',
-  )
+  whole = vatex_fusion.get_config('fallback=i3d')
+  assert whole.order == ('i3d', *vatex_fusion.ORDERS['fusion'])
+  assert experiment.stage_config(whole, 'spatial_rl').eval.fallback == 'stage:i3d'
   with pytest.raises(ConfigError, match='exclude each other'):
     vatex_fusion.get_config('embedding,fallback=i3d')

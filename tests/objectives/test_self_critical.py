@@ -116,7 +116,8 @@ def run(model, settings, params=None, video_index=None):
 
 
 @pytest.mark.parametrize('baseline', self_critical.BASELINES)
-def test_objective(model, baseline):
+def test_objective(baseline):
+  model = setup('temporal')
   value, report, kept, grads = run(
     model, config(**{'objective.baseline': baseline, 'objective.samples': K})
   )

@@ -1,5 +1,7 @@
 """Rewards and the self-critical loss (VATEX 2019, section 2.3; Rennie et al. 2017)."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,26 +34,34 @@ def test_cider_d(oracle, precision, close, count_eos, videos):
   captions, references, results = read(oracle, count_eos)
   frequencies = ngrams.count(np.asarray(references[:videos]))
   sentences = ngrams.sentence_of(captions, count_eos=count_eos)
-  norms = cider.norms(references, frequencies)
-  ours = jax.vmap(cider.cider_d, (0, 0, 0, None))(sentences, references, norms, frequencies)
+
+  @jax.jit
+  def run(sentences, references, frequencies):
+    norms = cider.norms(references, frequencies)
+    return jax.vmap(cider.cider_d, (0, 0, 0, None))(sentences, references, norms, frequencies)
+
+  ours = run(sentences, references, frequencies)
   close(ours, results[f'ciderd/df_{"all40" if videos == 40 else "first20"}'])
 
 
 def test_bleu_and_rouge(oracle, precision, close, count_eos):
   captions, references, results = read(oracle, count_eos)
   sentences = ngrams.sentence_of(captions, count_eos=count_eos)
-  close(jax.vmap(bleu.bleu4)(sentences, references), results['bleu4'])
-  close(jax.vmap(rouge.rouge_l)(sentences, references), results['rougeL'])
+  close(jax.jit(jax.vmap(bleu.bleu4))(sentences, references), results['bleu4'])
+  close(jax.jit(jax.vmap(rouge.rouge_l))(sentences, references), results['rougeL'])
 
 
 def test_as_training_asks_for_them(oracle, precision, close, count_eos):
   """All at once, of several captions of a video, by the videos' rows."""
   captions, references, results = read(oracle, count_eos)
   frequencies = ngrams.count(np.asarray(references))
-  tables = References(references, cider.norms(references, frequencies), frequencies)
+  norms = jax.jit(cider.norms)(references, frequencies)
+  tables = References(references, norms, frequencies)
   rows = jnp.array([7, 3, 39], jnp.int32)
   captions = jnp.stack([captions[rows], captions[rows]], axis=1)  # (3, 2, L)
-  made = score(('cider', 'bleu4', 'rouge_l'), captions, tables, rows, count_eos=count_eos)
+  names = ('cider', 'bleu4', 'rouge_l')
+  run = jax.jit(functools.partial(score, names, count_eos=count_eos))
+  made = run(captions, tables, rows)
   for name, theirs in (('cider', 'ciderd/df_all40'), ('bleu4', 'bleu4'), ('rouge_l', 'rougeL')):
     close(made[name], np.repeat(results[theirs][rows][:, None], 2, axis=1))
 
