@@ -1,6 +1,5 @@
 """The training captions as tables on the device, made once before training."""
 
-import hashlib
 from collections.abc import Sequence
 
 import jax
@@ -77,9 +76,3 @@ def make_references(
 
   placed = jnp.asarray(sentences)
   return References(placed, norms(placed, frequencies), frequencies)
-
-
-def fingerprint(references: References, vocabulary: Vocabulary) -> str:
-  """Equal where vocabulary, captions and so all statistics are."""
-  text = vocabulary.hash.encode() + np.asarray(references.sentences).tobytes()
-  return hashlib.sha256(text).hexdigest()[:16]
