@@ -154,10 +154,7 @@ def attention(
     memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
     return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
 
-  batches = captioning.eval_batches(
-    source, restored.vocabulary, streams, module.config.needs, config, restored.mesh
-  )
-  for _, batch in batches:
+  for _, batch in captioning.batches_of(restored, source):
     found = jax.device_get(weigh(restored.params, batch))  # (L, B, 1, N)
     for row, index in enumerate(batch['video_index']):
       if index >= 0:

@@ -22,9 +22,10 @@ end):
 
   CIDEr 0.390 0.417, BLEU-4 0.342 0.360, METEOR 0.252 0.263, ROUGE-L 0.580 0.581
 
-Time: about 100 captions a second on one core, 32 minutes a seed, if the core is not shared. The
-goals are the scores of a PyTorch captioner of the same design, twice as wide, one seed: CIDEr 0.366
-is reached, BLEU-4 0.358 by one seed and not as a mean. What was tried, best epochs of both seeds:
+Time: about 100 captions a second on one core while nothing else ran on it; 65 minutes for seed 1 on
+a machine that was busy. The goals are the scores of a PyTorch captioner of the same design, twice
+as wide, one seed: CIDEr 0.366 is reached, BLEU-4 0.358 by one seed and not as a mean. What was
+tried, best epochs of both seeds:
 
   four captions of each of 16 videos,   CIDEr 0.374 0.370, BLEU-4 0.336 0.337
   dropout on the mean vector too

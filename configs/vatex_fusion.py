@@ -134,7 +134,7 @@ def embedding(*, small: bool = False) -> ConfigDict:
 def add_i3d(c) -> None:
   """A stage on the stream i3d, from which the captioning stages' evaluation fills in."""
   for name in c.order:
-    if name not in ('embedding', 'fusion'):
+    if name != 'embedding':
       c.stages[name]['eval'] = {'fallback': 'stage:i3d'}
   i3d = {'variant': 'temporal', 'global_streams': ('i3d',), 'temporal_streams': ('i3d',)}
   c.stages['i3d'] = {'model': i3d}

@@ -24,7 +24,7 @@ TRUTH = 'truth.json'
 ANNOTATIONS = 'captions.jsonl'
 DATA_SET = 'dataset'
 MAX_WORDS = 8  # of a caption
-_VERSION = 1  # of the clips: changes whenever a seed would give others
+_VERSION = 2  # of the clips: changes whenever a seed would give others
 
 
 def prepare(

@@ -13,6 +13,7 @@ from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import candidates, metrics
+from vidcap_jax.experiment import stage_config
 from vidcap_jax.restore import find_checkpoint
 
 FUSE = {'embedding': 'stage:embedding', 'runs': ('stage:one', 'stage:two'), 'candidates': 2}
@@ -41,21 +42,7 @@ def fused_config(data) -> ConfigDict:
 
 @pytest.fixture(scope='module')
 def workdir(tiny_data, tmp_path_factory):
-  class Meteor:
-    def __init__(self, time_limit):
-      pass
-
-    def __enter__(self):
-      return self
-
-    def __exit__(self, *_):
-      pass
-
-    def score(self, hypotheses, references):
-      return 0.25, [0.25] * len(hypotheses)
-
-  with tiny.without_java(), pytest.MonkeyPatch.context() as patch:
-    patch.setattr(metrics.meteor, 'Meteor', Meteor)
+  with tiny.unscored_by_java():
     yield tiny.run(fused_config(tiny_data), tmp_path_factory.mktemp('fusion') / 'work')
 
 
@@ -113,9 +100,10 @@ def _step(workdir, stage):
 
 def test_again_it_is_read_back(workdir, tiny_data, monkeypatch):
   def fail(*_):
-    raise AssertionError('evaluated again')
+    raise AssertionError('made again')
 
   monkeypatch.setattr(evaluate, 'evaluate', fail)
+  monkeypatch.setattr(restore, 'restore', fail)
   tiny.run(fused_config(tiny_data), workdir)
 
 
@@ -140,12 +128,9 @@ def test_what_does_not_fuse(workdir, tiny_data, tmp_path, change, message):
     with pytest.raises(ConfigError, match=message):
       tiny.run(config, work)
     return
-  merged = fusion.restored_as
-  settings = config.copy_and_resolve_references()
-  with settings.unlocked():
-    settings.fuse = settings.stages.fusion.fuse
+  stage = stage_config(config, 'fusion')
   with pytest.raises(ConfigError, match=message):
-    merged(settings, workdir, distributed.make_mesh())
+    fusion.restored_from(fusion.sources(stage, workdir), 2, distributed.make_mesh())
 
 
 def test_oracle_and_chance_by_hand():

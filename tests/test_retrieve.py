@@ -186,6 +186,7 @@ def test_fallback_of_the_vatex_config():
   assert (first.eval.fallback, second.eval.fallback) == ('', 'stage:i3d')
   whole = vatex_fusion.get_config('fallback=i3d')
   assert whole.order == ('i3d', *vatex_fusion.ORDERS['fusion'])
-  assert experiment.stage_config(whole, 'spatial_rl').eval.fallback == 'stage:i3d'
+  for name in ('spatial_rl', 'fusion'):
+    assert experiment.stage_config(whole, name).eval.fallback == 'stage:i3d'
   with pytest.raises(ConfigError, match='exclude each other'):
     vatex_fusion.get_config('embedding,fallback=i3d')

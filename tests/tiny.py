@@ -19,7 +19,7 @@ from configs import common
 from data_prep.builder import Options
 from data_prep.builder import build as build_data_set
 from vidcap_jax import checkpoint, distributed, experiment, train
-from vidcap_jax.evaluation import java
+from vidcap_jax.evaluation import java, metrics
 from vidcap_jax.journal import TIMING, Journal, read_journal
 
 COLOURS = ('red', 'green', 'blue')
@@ -118,6 +118,28 @@ def without_java():
     patch.setattr(
       java, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions]
     )
+    yield
+
+
+@contextlib.contextmanager
+def unscored_by_java():
+  """As ``without_java``, with a METEOR of 1/4 for everything."""
+
+  class Meteor:
+    def __init__(self, time_limit):
+      pass
+
+    def __enter__(self):
+      return self
+
+    def __exit__(self, *_):
+      pass
+
+    def score(self, hypotheses, references):
+      return 0.25, [0.25] * len(hypotheses)
+
+  with without_java(), pytest.MonkeyPatch.context() as patch:
+    patch.setattr(metrics.meteor, 'Meteor', Meteor)
     yield
 
 

@@ -118,6 +118,21 @@ def eval_batches(
   )
 
 
+def batches_of(
+  restored: Restored, source: VideoSource, batch_size: int | None = None
+) -> Iterator[tuple[int, dict]]:
+  """``eval_batches`` as a checkpoint's model reads them."""
+  return eval_batches(
+    source,
+    restored.vocabulary,
+    restored.streams,
+    restored.module.config.needs,
+    restored.config,
+    restored.mesh,
+    batch_size,
+  )
+
+
 def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
   """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
 
@@ -125,14 +140,11 @@ def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
     ConfigError: the model makes no captions.
   """
   require_captioner(restored)
-  config, mesh, vocabulary = restored.config, restored.mesh, restored.vocabulary
-  run = make_decoder(restored.module, restored.streams, config, restored.length)
+  run = make_decoder(restored.module, restored.streams, restored.config, restored.length)
 
   def caption(source, ids):
-    needs = restored.module.config.needs
-    source = attach(source, restored.key_frames)
-    batches = eval_batches(source, vocabulary, restored.streams, needs, config, mesh, batch_size)
-    return caption_videos(run, restored.params, batches, ids, vocabulary, mesh)
+    batches = batches_of(restored, attach(source, restored.key_frames), batch_size)
+    return caption_videos(run, restored.params, batches, ids, restored.vocabulary, restored.mesh)
 
   return caption
 
@@ -173,18 +185,8 @@ def ensemble_of(
     return decode(captioner, memory, first.length, config.decode, key, batch['video_index'])
 
   def caption(source, ids):
-    each = [
-      eval_batches(
-        attach(source, m.key_frames),
-        m.vocabulary,
-        m.streams,
-        m.module.config.needs,
-        m.config,
-        mesh,
-        batch_size or config.eval.batch_size,
-      )
-      for m in members
-    ]
+    size = batch_size or config.eval.batch_size
+    each = [batches_of(m, attach(source, m.key_frames), size) for m in members]
     batches = (
       (step, {'video_index': rows['video_index'], 'members': (rows, *(r for _, r in others))})
       for (step, rows), *others in zip(*each, strict=True)

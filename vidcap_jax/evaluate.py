@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vidcap_jax import distributed, retrieve
-from vidcap_jax.captioning import Caption, Together, captioner_of, ensemble_of, eval_batches
+from vidcap_jax.captioning import Caption, Together, batches_of, captioner_of, ensemble_of
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video, VideoSource, open_split
@@ -161,15 +161,7 @@ def _score_retrieval(
     return {'captions': 0}
   about = (restored.config, restored.module, restored.streams, restored.vocabulary)
   score = retrieve.make_scorer(*about, restored.length, restored.mesh)
-  batches = eval_batches(
-    source,
-    restored.vocabulary,
-    restored.streams,
-    restored.module.config.needs,
-    restored.config,
-    restored.mesh,
-  )
-  return {**score(restored.params, batches, texts), 'captions': captions}
+  return {**score(restored.params, batches_of(restored, source), texts), 'captions': captions}
 
 
 def evaluate_command(

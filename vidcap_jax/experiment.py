@@ -104,14 +104,12 @@ def evaluate_stage(
 ) -> dict[str, dict]:
   """Scores a stage's best checkpoint on ``eval.splits``; splits scored before are read back."""
   manifest, its = read_manifest(config.data.dir), stage_config(config, stage)
-  together, second = None, None
-  if its.task == 'fuse':
-    together = fusion.restored_as(its, workdir, mesh)
-    path = together.members[0].path
+  second = fallback_of(its, workdir)
+  fused = fusion.sources(its, workdir) if its.task == 'fuse' else None
+  if fused:
+    path = fused['runs'][0]
   else:
-    path = restore.find_checkpoint(str(workdir / 'checkpoints' / stage))
-    second = fallback_of(its, workdir)
-  noted = dict(together.report) if together else {}
+    path = str(restore.find_checkpoint(str(workdir / 'checkpoints' / stage)))
   reports = {}
   for split in config.eval.splits:
     if split not in manifest.splits:
@@ -119,9 +117,10 @@ def evaluate_stage(
     done = folder / split / 'metrics.json'
     report = json.loads(done.read_text()) if done.is_file() else {}
     filled = report.get('fallback', {}).get('checkpoint')
-    made_by = (report.get('checkpoint'), filled, {key: report.get(key) for key in noted})
-    if made_by != (str(path), second and str(second), noted):
-      restored = together.members[0] if together else restore.restore(path, mesh)
+    made_by = (report.get('checkpoint'), filled, report.get('fusion'))
+    if made_by != (path, second and str(second), fused):
+      together = fusion.restored_from(fused, its.fuse.candidates, mesh) if fused else None
+      restored = together.members[0] if together else restore.restore(pathlib.Path(path), mesh)
       fallback = restore.restore(second, mesh) if second else None
       report = evaluate.evaluate(
         restored, config.data.dir, split, folder / split, fallback, together

@@ -14,8 +14,8 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import restore, start
-from vidcap_jax.captioning import Together, captioner_of, eval_batches
+from vidcap_jax import distributed, restore, start
+from vidcap_jax.captioning import Together, batches_of, captioner_of
 from vidcap_jax.data.records import VideoSource
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.errors import ConfigError
@@ -67,27 +67,26 @@ def choose(
   config, module, streams = embedding.config, embedding.module, embedding.streams
 
   @jax.jit
-  def nearest(params, batch, tokens, there):
+  def nearest(params, batch):
     call = functools.partial(module.apply, {'params': params})
     inputs = to_inputs(batch, streams, config.data.standardise)
     videos = jnp.asarray(call(inputs, method='embed_videos'))  # (B, H)
+    tokens = batch['tokens']  # (B, S, L)
     texts = jnp.asarray(call(tokens, tokens != PAD, method='embed_captions'))  # (B, S, H)
-    return jnp.where(there, own_similarity(videos, texts), -jnp.inf).argmax(axis=-1)
+    return jnp.where(batch['there'], own_similarity(videos, texts), -jnp.inf).argmax(axis=-1)
 
-  batches = eval_batches(
-    source, embedding.vocabulary, streams, module.config.needs, config, embedding.mesh
-  )
   most, found = max(map(len, candidates)), [0] * len(candidates)
-  for _, batch in batches:
-    shape = (len(batch['video_index']), most)
+  for _, rows in batches_of(embedding, source):
+    shape = (len(rows['video_index']), most)
     tokens = np.full((*shape, embedding.length), PAD, np.int32)
     there = np.zeros(shape, bool)
-    for row, index in enumerate(batch['video_index']):
+    for row, index in enumerate(rows['video_index']):
       for slot, caption in enumerate(candidates[index] if index >= 0 else ()):
         tokens[row, slot] = embedding.vocabulary.encode(caption, embedding.length)
         there[row, slot] = True
-    best = jax.device_get(nearest(embedding.params, batch, tokens, there))
-    for index, k in zip(batch['video_index'], best):
+    batch = distributed.to_devices({**rows, 'tokens': tokens, 'there': there}, embedding.mesh)
+    best = nearest(embedding.params, batch)
+    for index, k in zip(*distributed.to_host((batch['video_index'], best))):
       if index >= 0:
         found[index] = int(k)
   return found
@@ -100,22 +99,32 @@ def prepare(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -
   """The stage's task: finds its checkpoints; its evaluation does the rest.
 
   Raises:
-    ConfigError: no runs or no embedding are named, or a checkpoint is of another kind.
+    ConfigError: no runs or no embedding are named.
     DataError: no checkpoint there.
   """
-  return dict(restored_as(config, workdir, mesh).report['fusion'])
+  return sources(config, workdir)
 
 
-def restored_as(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> Together:
-  """The embedding and the runs that ``config.fuse`` names, ready to caption."""
+def sources(config: ConfigDict, workdir: pathlib.Path) -> dict:
+  """The checkpoints that ``config.fuse`` names: the embedding's, and the runs'."""
   if not (config.fuse.embedding and config.fuse.runs):
     raise ConfigError(
       "a stage with task 'fuse' needs fuse.embedding and fuse.runs, each 'stage:NAME' or a "
       'checkpoint'
     )
-  find = lambda name, key: restore.find_checkpoint(  # noqa: E731
-    start.source_of(name, workdir), f'config.fuse.{key}'
+  find = lambda name, key: str(  # noqa: E731
+    restore.find_checkpoint(start.source_of(name, workdir), f'config.fuse.{key}')
   )
-  decode = [f'n_best={config.fuse.candidates}']
-  runs = [restore.restore(find(name, 'runs'), mesh, decode) for name in config.fuse.runs]
-  return fuse(restore.restore(find(config.fuse.embedding, 'embedding'), mesh), runs)
+  runs = [find(name, 'runs') for name in config.fuse.runs]
+  return {'embedding': find(config.fuse.embedding, 'embedding'), 'runs': runs}
+
+
+def restored_from(paths: Mapping, candidates: int, mesh: Mesh) -> Together:
+  """What ``sources`` found, ready to caption; of each run the best ``candidates`` of its beam.
+
+  Raises:
+    ConfigError: a checkpoint is of another kind, or its beam is too small.
+  """
+  decode = [f'n_best={candidates}']
+  runs = [restore.restore(pathlib.Path(path), mesh, decode) for path in paths['runs']]
+  return fuse(restore.restore(pathlib.Path(paths['embedding']), mesh), runs)

@@ -106,11 +106,8 @@ def _of_split(restored: restore.Restored, directory: str, split: str) -> dict[st
 
   source = open_split(directory, split)
   ids = [video.video_id for video in pipeline.read_texts(source, config.data.threads)]
-  batches = captioning.eval_batches(
-    source, restored.vocabulary, streams, module.config.needs, config, restored.mesh
-  )
   found: dict[str, int] = {}
-  for _, rows in batches:
+  for _, rows in captioning.batches_of(restored, source):
     batch = distributed.to_devices(rows, restored.mesh)
     index, frames = distributed.to_host((batch['video_index'], chosen(restored.params, batch)))
     found |= {ids[i]: int(frame) for i, frame in zip(index, frames) if i >= 0}

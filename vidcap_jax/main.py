@@ -25,8 +25,8 @@ _WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, l
 _CHECKPOINT = flags.DEFINE_string(
   'checkpoint',
   None,
-  'evaluate, predict: a workdir (best step of its last stage) or step folder; several, with commas '
-  'between, caption together.',
+  'evaluate, predict: a workdir (best step of its last stage that makes captions) or step '
+  'folder; several, with commas between, caption together.',
 )
 _WEIGHTS = flags.DEFINE_list(
   'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: alike.'

@@ -115,7 +115,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   objective = make_objective(config, module, tokens_per_step)
   example = example_inputs(streams, config, module.config.needs)
   captions = [video.captions for video in texts]
-  tables = jax.device_put(objective.tables(captions, vocabulary), distributed.replicated(mesh))
+  tables = jax.device_get(objective.tables(captions, vocabulary))
+  tables = jax.device_put(tables, distributed.replicated(mesh))
   look = objective.host(captions, vocabulary) if objective.host else None
 
   most_captions = int(order.caption_counts.max(initial=0))

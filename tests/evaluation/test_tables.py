@@ -83,7 +83,8 @@ def test_a_run_stands_below_the_row_that_it_reproduces(tmp_path, capsys):
   scored(made(tmp_path / 'b', 'configs/vatex_fusion.py:variant=spatial', train__epochs=3.0))
   made(tmp_path / 'c', 'configs/vatex_fusion.py:vanilla')
   scored(made(tmp_path / 'd', 'configs/vatex_fusion.py:temporal,runlocal'))
-  scored(made(tmp_path / 'e', 'configs/vatex_fusion.py'))
+  scored(made(tmp_path / 'e', 'configs/vatex_fusion.py:embedding'))
+  scored(made(tmp_path / 'f', 'configs/vatex_fusion.py'))
   (tmp_path / 'notes.txt').touch()
   out = tmp_path / 'rows.json'
   tables.main(
@@ -98,7 +99,9 @@ def test_a_run_stands_below_the_row_that_it_reproduces(tmp_path, capsys):
   assert lines(text, 'ours: a')[1].endswith('no scores of test yet')
   assert not lines(text, 'ours: d')
   assert not lines(text, 'ours: e')
-  assert '3 of 5 runs' in text
+  fusion = next(i for i, line in enumerate(block) if 'temporal + spatial, RL' in line)
+  assert block[fusion + 1].split()[:2] == ['ours:', 'f']
+  assert '4 of 6 runs' in text
   rows = json.loads(out.read_text())
   assert rows[1]['measured'][0]['scores']['CIDEr'] == {'value': 70.0, 'deviation': None}
   assert rows[1]['published']['CIDEr'] == 78.5
