@@ -68,6 +68,16 @@ def test_of_one_and_of_equals():
     np.testing.assert_allclose(made.log_prob, alone.log_prob, rtol=1e-5)
 
 
+@pytest.mark.parametrize('options', [{'groups': 2, 'diversity': 1.0}, {'forced': (4, 6)}])
+def test_groups_and_forced_words_of_equals(options):
+  run = lambda captioner: jax.jit(  # noqa: E731
+    lambda memory: beam_search(captioner, memory, L, 4, n_best=3, **options)
+  )
+  made, alone = run(TWO)((MEMORY[0], MEMORY[0])), run(toy.captioner)(MEMORY[0])
+  np.testing.assert_array_equal(made.tokens, alone.tokens)
+  np.testing.assert_allclose(made.log_prob, alone.log_prob, rtol=1e-5)
+
+
 @pytest.mark.parametrize('weights', [(1.0,), (1.0, 0.0), (1.0, 1.0, 1.0)])
 def test_weights_that_make_no_sense(weights):
   with pytest.raises(ConfigError, match='2 needs as many weights, all above 0'):

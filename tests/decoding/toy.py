@@ -4,6 +4,7 @@ Logits are looked up by a hash of all words read, in a table of each video's own
 memory (B, SLOTS, V). A step's ``aux`` is the word it read.
 """
 
+import collections
 import dataclasses
 import itertools
 
@@ -129,3 +130,36 @@ def plain_beam(table, L, K, length_penalty, constraints):
     done += [h for h in best if h.ended]
     live = [h for h in best if not h.ended]
   return sorted(done + live, key=lambda h: -h.score(length_penalty))[:K]
+
+
+def plain_groups(table, L, K, G, diversity, length_penalty, constraints):
+  """Diverse beam search with lists: each group's captions, best first."""
+  live, done = [[Hypothesis((), 0.0)] for _ in range(G)], [[] for _ in range(G)]
+  for _ in range(L):
+    said = collections.Counter()  # at this step, by the groups before
+    for g in range(G):
+      new = itertools.chain(*(_continuations(table, h, constraints) for h in live[g]))
+      penalised = [(h.log_prob - diversity * said[h.words[-1]], h) for h in new]
+      best = [h for _, h in sorted(penalised, key=lambda pair: -pair[0])[: K // G]]
+      done[g] += [h for h in best if h.ended]
+      live[g] = [h for h in best if not h.ended]
+      said.update(h.words[-1] for h in live[g])
+  by_score = lambda h: -h.score(length_penalty)  # noqa: E731
+  return [sorted(d + a, key=by_score)[: K // G] for d, a in zip(done, live)]
+
+
+def plain_banks(table, L, K, words, length_penalty, constraints):
+  """Constrained beam search with lists: a beam for each set of forced words that is met."""
+  words = frozenset(words)
+  live, done = [Hypothesis((), 0.0)], []
+  for _ in range(L):
+    banks = collections.defaultdict(list)
+    for h in itertools.chain(*(_continuations(table, h, constraints) for h in live)):
+      met = words & {*h.words}
+      if met == words or not h.ended:
+        banks[met].append(h)
+    best = [h for bank in banks.values() for h in sorted(bank, key=lambda h: -h.log_prob)[:K]]
+    done += [h for h in best if h.ended]
+    live = [h for h in best if not h.ended]
+  whole = [h for h in live if words <= {*h.words}]
+  return sorted(done + whole, key=lambda h: -h.score(length_penalty))[:K]

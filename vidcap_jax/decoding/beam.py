@@ -1,5 +1,6 @@
 """Beam search over one video's memory, mapped over the batch."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
+from vidcap_jax.decoding.banks import Banks, by_words, in_groups
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.errors import ConfigError
@@ -18,21 +20,21 @@ Array = jax.Array
 
 @struct.dataclass
 class _Live:
-  """Hypotheses that go on: K rows; a row with log_prob -inf is empty."""
+  """Hypotheses that go on: R rows; a row with log_prob -inf is empty."""
 
-  carry: Any  # leaves (1, K, …)
-  tokens: Array  # (K, L)
-  log_prob: Array  # (K,)
+  carry: Any  # leaves (1, R, …)
+  tokens: Array  # (R, L)
+  log_prob: Array  # (R,)
 
 
 @struct.dataclass
 class _Done:
-  """The K best ended hypotheses so far, best first; empty rows have score -inf."""
+  """The K best ended hypotheses of each list so far, best first; empty rows have score -inf."""
 
-  tokens: Array  # (K, L)
-  log_prob: Array  # (K,)
-  score: Array  # (K,)
-  ended: Array  # (K,)
+  tokens: Array  # (G, K, L)
+  log_prob: Array  # (G, K)
+  score: Array  # (G, K)
+  ended: Array  # (G, K)
 
 
 def beam_search(
@@ -44,6 +46,9 @@ def beam_search(
   length_penalty: float = 0.0,
   n_best: int = 1,
   constraints: Constraints = WORDS_ONLY,
+  groups: int = 1,
+  diversity: float = 0.0,
+  forced: Sequence[int] = (),
 ) -> Captions:
   """The n_best captions of every video by beam search, best first: tokens (B, n_best, L).
 
@@ -58,16 +63,21 @@ def beam_search(
     beam: K, the number of hypotheses kept.
     length_penalty: 0 ranks by log-probability; 1 by log-probability a token.
     n_best: captions returned a video, at most ``beam``.
+    groups, diversity: of diverse beam search, see ``banks.in_groups``. Its captions are in rounds:
+      the best of each group, best first, then the second best of each, and so on. So ``n_best`` =
+      ``groups`` gives one of each group, and the first is the best of all.
+    forced: ids of words that every caption holds, see ``banks.by_words``; then there is one group.
 
   Raises:
-    ConfigError: n_best outside 1..beam.
+    ConfigError: n_best outside 1..beam; groups that don't divide the beam, too many forced words.
   """
   if not 1 <= n_best <= beam:
     raise ConfigError(f'n_best must be between 1 and the beam size {beam}, got {n_best}')
+  banks = by_words(beam, forced, L) if forced else in_groups(beam, groups, diversity)
 
   def search(memory):
     one = jax.tree.map(lambda x: x[None], memory)  # leaves (1, …)
-    return _search(captioner, one, L, beam, length_penalty, n_best, constraints)
+    return _search(captioner, one, L, banks, beam, length_penalty, n_best, constraints)
 
   return jax.vmap(search)(memory)
 
@@ -76,65 +86,78 @@ def _search(
   captioner: Captioner,
   memory: Any,
   L: int,
-  K: int,
+  banks: Banks,
+  beam: int,
   length_penalty: float,
   n_best: int,
   constraints: Constraints,
 ) -> Captions:
   """One video's search; ``memory`` leaves (1, …), results (n_best, …)."""
-  carry = captioner.start(memory, K, L)
-  first = captioner.embed(jnp.full((1, K), BOS, jnp.int32), None)
+  R, G = banks.first.size, banks.lists
+  K = beam // G
+  carry = captioner.start(memory, R, L)
+  first = captioner.embed(jnp.full((1, R), BOS, jnp.int32), None)
 
   def logits_of(carry, x):
     carry, hidden, _ = captioner.step(carry, x, memory, None, train=False)
-    return carry, at_least_float32(captioner.logits(hidden))[0]  # (K, V)
+    return carry, at_least_float32(captioner.logits(hidden))[0]  # (R, V)
 
   dtype = jax.eval_shape(logits_of, carry, first)[1].dtype
   lengths = jnp.arange(1, L + 1).astype(dtype) ** length_penalty  # (L,)
-  empty = jnp.full((K,), -jnp.inf, dtype)
-  blank = jnp.full((K, L), PAD, jnp.int32)
-  # All rows start equal, so only the first is live.
-  live = _Live(carry, blank, empty.at[0].set(0.0))
-  done = _Done(blank, empty, empty, jnp.zeros((K,), bool))
+  nothing = jnp.full((G, K), -jnp.inf, dtype)
+  live = _Live(
+    carry,
+    jnp.full((R, L), PAD, jnp.int32),
+    jnp.where(banks.first, jnp.zeros((R,), dtype), -jnp.inf),
+  )
+  done = _Done(jnp.full((G, K, L), PAD, jnp.int32), nothing, nothing, jnp.zeros((G, K), jnp.bool_))
+  wanted = -(-n_best // G)  # of each list
 
   def going(state):
     t, live, done = state
     # Log-probabilities only fall, so this is the best that a live hypothesis can still reach.
-    bound = live.log_prob.max() / jnp.maximum(lengths[t], lengths[-1])
-    return (t < L) & (bound > done.score[n_best - 1])
+    most = live.log_prob.reshape(G, -1).max(axis=1)
+    bound = most / jnp.maximum(lengths[t], lengths[-1])
+    return (t < L) & (bound > done.score[:, wanted - 1]).any()
 
   def body(state):
     t, live, done = state
-    last = jnp.where(t == 0, BOS, live.tokens[:, jnp.maximum(t - 1, 0)])  # (K,)
+    last = jnp.where(t == 0, BOS, live.tokens[:, jnp.maximum(t - 1, 0)])  # (R,)
     carry, logits = logits_of(live.carry, captioner.embed(last[None], None))
     allowed = constrain(constraints, logits, live.tokens, t)
-    # The best of a row are its largest logits: only those are normalised.
-    width = min(K, logits.shape[-1])
-    best, word = jax.lax.top_k(allowed, width)  # (K, width)
-    gain = best - jax.nn.logsumexp(logits, axis=-1, keepdims=True)
-    total = (live.log_prob[:, None] + gain).reshape(-1)
-    log_prob, pick = jax.lax.top_k(total, K)  # (K,)
-    row, word = pick // width, word.reshape(-1)[pick]
+    normaliser = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
+    row, word, log_prob = banks.extend(live.log_prob, allowed, normaliser)
     tokens = live.tokens[row].at[:, t].set(word)
     carry = jax.tree.map(lambda x: x[:, row], carry)
 
     ended = word == EOS
-    new = _Done(
-      tokens, log_prob, jnp.where(ended, log_prob / lengths[t], -jnp.inf), jnp.ones((K,), bool)
-    )
+    score = jnp.where(ended, log_prob / lengths[t], -jnp.inf)
     live = _Live(carry, tokens, jnp.where(ended, -jnp.inf, log_prob))
-    return t + 1, live, _merge(done, new)
+    return t + 1, live, _merge(done, _Done(tokens, log_prob, score, ended))
 
   t, live, done = jax.lax.while_loop(going, body, (jnp.int32(0), live, done))
   # Hypotheses cut at L tokens compete as they are; after an early stop none can win.
-  cut = jnp.where(t == L, live.log_prob / lengths[-1], -jnp.inf)
-  done = _merge(done, _Done(live.tokens, live.log_prob, cut, jnp.zeros((K,), bool)))
-  top = jax.tree.map(lambda x: x[:n_best], done)
+  cut = jnp.where((t == L) & banks.whole, live.log_prob / lengths[-1], -jnp.inf)
+  done = _merge(done, _Done(live.tokens, live.log_prob, cut, jnp.zeros((R,), jnp.bool_)))
+  top = _in_rounds(done, n_best)
   return Captions(top.tokens, top.log_prob, top.ended, top.score)
 
 
 def _merge(done: _Done, new: _Done) -> _Done:
-  """The best K of two sets; on ties those that ended earlier come first."""
-  both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), done, new)
-  score, order = jax.lax.top_k(both.score, done.score.size)
-  return jax.tree.map(lambda x: x[order], both).replace(score=score)
+  """Each list's best K with its share of new rows (R, …); of equal ones the earlier come first."""
+  G, K = done.score.shape
+
+  def one(done, new):
+    both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), done, new)
+    score, order = jax.lax.top_k(both.score, K)
+    return jax.tree.map(lambda x: x[order], both).replace(score=score)
+
+  return jax.vmap(one)(done, jax.tree.map(lambda x: x.reshape(G, -1, *x.shape[1:]), new))
+
+
+def _in_rounds(done: _Done, n_best: int) -> _Done:
+  """The first n_best rows when the lists take turns, in each round the best first."""
+  G, K = done.score.shape
+  _, order = jax.lax.top_k(done.score.T, G)  # (K, G), of lists
+  turn = (order * K + jnp.arange(K)[:, None]).reshape(-1)[:n_best]
+  return jax.tree.map(lambda x: x.reshape(G * K, *x.shape[2:])[turn], done)

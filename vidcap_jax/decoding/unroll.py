@@ -39,7 +39,7 @@ class Captions:
       model's own: neither temperature nor constraints change them.
     ended: (B, S) bool, False where the caption was cut at L tokens.
     score: (B, S) what captions of a video are ranked by, best first: log_prob but for beam search
-      with a length penalty.
+      with a length penalty. Groups of diverse beam search take turns.
   """
 
   tokens: Array
