@@ -105,7 +105,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, best, tmp_path
 # ---------------------------------------------------------------- results
 
 
-def test_with_references(restored, best, later, tmp_path, quick):
+def test_with_references(restored, best, later, tiny_data, tmp_path, quick):
   report = evaluate.evaluate(restored, later, 'test', tmp_path / 'out')
   assert report == read(tmp_path / 'out', 'metrics.json')
   captions = read(tmp_path / 'out', 'captions.json')
@@ -126,6 +126,12 @@ def test_with_references(restored, best, later, tmp_path, quick):
   assert report['constant_CIDEr'] == pytest.approx(max(constants.values()))
   assert constants[report['constant_caption']] == pytest.approx(report['constant_CIDEr'])
   assert report['distinct_captions'] == len(set(hypotheses.values()))
+  words = [word for caption in hypotheses.values() for word in caption.split()]
+  assert (report['vocabulary_used'], report['mean_words']) == (len(set(words)), len(words) / 9)
+  trained = {caption for video in open_split(tiny_data, 'train') for caption in video.captions}
+  novel = sum(caption not in trained for caption in hypotheses.values()) / 9
+  assert report['novel_captions'] == pytest.approx(novel)
+  assert f'{novel:.1%} are no training caption' in evaluate.summary(report)
   assert (report['split'], report['videos'], report['references']) == ('test', 9, True)
   assert (report['checkpoint'], report['checkpoint_step']) == (str(restored.path), int(best))
   assert report['stage'] == 'xe'

@@ -129,7 +129,7 @@ def test_another_vocabulary_and_videos_without_anything(run, tmp_path):
   np.testing.assert_allclose(filled[1]['log_prob'], by_second[1]['log_prob'], rtol=1e-5)
   assert filled[1]['checkpoint'] == str(second.path)
   assert 'videos lack the features of both' in evaluate.summary(
-    {'references': False, 'videos': 5, 'fallback': report}
+    {'references': False, 'videos': 5, 'distinct_captions': 5, 'fallback': report}
   )
 
 

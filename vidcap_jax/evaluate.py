@@ -114,7 +114,7 @@ def _score_captions(
   output: pathlib.Path,
 ) -> dict[str, Any]:
   """Captions of a split, their scores, and the files of both."""
-  from vidcap_jax.evaluation import candidates, metrics, submission
+  from vidcap_jax.evaluation import candidates, diversity, metrics, submission
   from vidcap_jax.evaluation.java import require_java
 
   ids = [video.video_id for video in texts]
@@ -123,15 +123,14 @@ def _score_captions(
     require_java()
     references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
   report: dict[str, Any] = {}
+  again = captioner_of(fallback) if fallback else None  # what is wrong with it is found here
   captions = caption(source, ids)
-  if fallback is not None:
-    again = captioner_of(fallback)
+  if fallback and again:
     captions, report['fallback'] = fill_in(captions, restored, fallback, again, source)
   hypotheses = {c['video_id']: c['caption'] for c in captions}
-  report |= {
-    'distinct_captions': len(set(hypotheses.values())),
-    'decode': restored.config.decode.to_dict(),
-  }
+  trained = restored.meta.get('captions')
+  report |= diversity.describe(list(hypotheses.values()), restored.vocabulary, trained)
+  report |= {'decode': restored.config.decode.to_dict()}
   if not distributed.is_main():
     return report
   output.mkdir(parents=True, exist_ok=True)
@@ -212,14 +211,14 @@ def summary(report: Mapping) -> str:
   if report['references']:
     names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
     lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names))
-    lines.append(f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions')
     if 'oracle_CIDEr' in report:
       lines.append(
         f'of {report["candidates"]} candidates a video: always the best CIDEr '
         f'{report["oracle_CIDEr"]:.4f}, one at random {report["random_CIDEr"]:.4f}'
       )
   else:
-    lines.append(f'{report["videos"]} captions, no references to score them with')
+    lines.append('no references to score the captions with')
+  lines.append(_variety(report))
   if 'key_frames' in report:
     lines.append(report['key_frames'])
   if filled := report.get('fallback'):
@@ -227,3 +226,13 @@ def summary(report: Mapping) -> str:
     if neither := filled['without_features_of_either']:
       lines[-1] += f'; {neither} videos lack the features of both'
   return '\n'.join(lines)
+
+
+def _variety(report: Mapping) -> str:
+  line = f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions'
+  if 'mean_words' in report:  # reports of earlier versions don't tell more
+    line += f', {report["mean_words"]:.1f} words each, {report["vocabulary_used"]} different words'
+    if 'novel_captions' in report:
+      return f'{line}; {report["novel_captions"]:.1%} are no training caption'
+    line += '; how many are new is not known: the checkpoint was made before it could tell'
+  return line

@@ -28,6 +28,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.errors import UserError
+from vidcap_jax.evaluation import diversity
 from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, Sigterm
@@ -98,7 +99,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   # Grouped by length, batches hold very different numbers of words. Dividing each by its own would
   # give the words of short captions more weight, so all are divided by the mean number.
   tokens_per_step = None if lengths is None else float(lengths.sum() / order.steps_per_epoch)
-  top_captions = most_frequent([c for video in texts for c in video.captions])
+  every_caption = [caption for video in texts for caption in video.captions]
   total_steps = max(1, round(config.train.epochs * order.steps_per_epoch))
   validate = make_validator(config, module, streams, vocabulary, length, mesh, frames)
   if frames:
@@ -169,7 +170,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     'vocabulary': vocabulary.to_dict(),
     'streams': [dataclasses.asdict(stream) for stream in streams],
     'data': {'name': manifest.name, 'hash': manifest.hash},
-    'top_captions': top_captions,
+    'top_captions': most_frequent(every_caption),
+    'captions': diversity.remember(every_caption, vocabulary, length),
     'key_frames': frames,
     'versions': evaluate.versions(),
   }
