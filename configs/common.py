@@ -96,6 +96,9 @@ def base() -> ConfigDict:
   c.decode.method = 'beam'  # beam | greedy | sample
   c.decode.beam = 5
   c.decode.n_best = 1  # captions of a video: the best of the beam, or samples
+  c.decode.groups = 1  # diverse beam search: parts of the beam, extended one after another
+  c.decode.diversity = 0.5  # log-probability a word loses each time an earlier group says it
+  c.decode.force = ()  # up to 4 words that every caption holds, e.g. ('piano', 'cat'); beam only
   c.decode.length_penalty = 0.0  # score = log-probability / length ** this
   c.decode.min_length = 1  # words
   c.decode.no_repeat_ngram = 0  # no n-gram of this size twice; 0: off

@@ -229,6 +229,73 @@ def test_changed_decoding(restored, tiny_data):
   assert all(len(w) >= 6 and len(set(w)) == len(w) for w in words)
 
 
+def test_groups_of_beams(restored, tiny_data):
+  settings = ['method=beam', 'beam=4', 'n_best=2', 'diversity=50']
+  again = restore.restore(restored.path, restored.mesh, [*settings, 'groups=2'])
+  made = captioning.captioner_of(again)(open_split(tiny_data, 'val'), ['v7', 'v8', 'v9'])
+  for video in made:
+    first, second = (c['caption'].split() for c in video['captions'])
+    assert first[0] != (second or [''])[0]
+
+
+def test_forced_words(restored, tiny_data):
+  source, ids = open_split(tiny_data, 'val'), ['v7', 'v8', 'v9']
+  again = restore.restore(restored.path, restored.mesh, ['method=beam', 'force=Fast,that,fast'])
+  one, several = captioning.captioner_of(again), captioning.ensemble_of([again, again])
+  for caption in (one, several.caption):
+    made = caption(source, ids)
+    assert all({'fast', 'that'} <= set(c['caption'].split()) for c in made)
+
+
+@pytest.mark.parametrize(
+  ('words', 'message'),
+  [
+    ('bal', "force: 'bal' is not in the vocabulary, .* near it: ball"),
+    ('zzz', "force: 'zzz' is not in the vocabulary, so the model cannot say it$"),
+    ('one,red ball', r"force: 'red ball' is 2 words to the vocabulary \(red, ball\)"),
+    ('?', r"force: '\?' is 0 words"),
+    ('a,red,ball,one,fast', 'force: 5 words are too many: at most 4'),
+  ],
+)
+def test_words_that_cannot_be_forced(restored, words, message):
+  again = restore.restore(restored.path, restored.mesh, ['method=beam', f'force={words}'])
+  for make in (captioning.captioner_of, lambda one: captioning.ensemble_of([one, one])):
+    with pytest.raises(ConfigError, match=message):
+      make(again)
+
+
+def test_a_checkpoint_made_before_some_settings(restored, tiny_data, tmp_path):
+  old = tmp_path / restored.path.name
+  shutil.copytree(restored.path, old)
+  meta = json.loads((old / 'meta' / 'metadata').read_text())
+  for name in ('n_best', 'groups', 'diversity', 'force'):
+    del meta['config']['decode'][name]
+  del meta['captions']
+  (old / 'meta' / 'metadata').write_text(json.dumps(meta))
+  again = restore.restore(old, restored.mesh)
+  assert again.config.decode.to_dict() == restored.config.decode.to_dict() | {'force': ()}
+  report = evaluate.evaluate(again, tiny_data, 'test', tmp_path / 'out')
+  assert 'novel_captions' not in report
+  assert 'how many are new is not known' in evaluate.summary(report)
+  changed = restore.restore(old, restored.mesh, ['method=beam', 'force=ball,red'])
+  assert list(changed.config.decode.force) == ['ball', 'red']
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    (['groups=2'], "groups and decode.force need decode.method 'beam', not 'greedy'"),
+    (['force=ball'], "groups and decode.force need decode.method 'beam', not 'greedy'"),
+    (['method=beam', 'groups=2', 'force=ball'], 'do not go together'),
+    (['method=beam', 'groups=3'], 'got 3 groups of a beam of 2'),
+    (['diversity=-1'], 'diversity -1.0'),
+  ],
+)
+def test_settings_that_do_not_go_together(changes, message, restored):
+  with pytest.raises(ConfigError, match=message):
+    restore.restore(restored.path, restored.mesh, changes)
+
+
 @pytest.mark.parametrize(
   ('change', 'message'),
   [

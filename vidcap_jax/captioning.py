@@ -1,6 +1,7 @@
 """Captions of a data set's videos, from a checkpoint or from several at once."""
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,8 @@ from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import VideoSource
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.data.vocabulary import UNK, Vocabulary, tokenize
+from vidcap_jax.decoding.banks import by_words
 from vidcap_jax.decoding.ensemble import join
 from vidcap_jax.decoding.settings import check_decode, decode
 from vidcap_jax.decoding.unroll import Captions
@@ -44,20 +46,49 @@ class Together:
 def make_decoder(
   module: nn.Module,
   streams: Sequence[Stream],
+  vocabulary: Vocabulary,
   config: ConfigDict,
   length: int,
 ) -> Callable[[Any, Mapping], Captions]:
   """A jitted function (params, batch) -> Captions, as ``config.decode`` says."""
   check_decode(config.decode)
+  forced = forced_words(config.decode, vocabulary, length)
   key = jax.random.key(config.seed)
 
   @jax.jit
   def run(params, batch):
     captioner = bind(module, params)
     memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
-    return decode(captioner, memory, length, config.decode, key, batch['video_index'])
+    return decode(captioner, memory, length, config.decode, key, batch['video_index'], forced)
 
   return run
+
+
+def forced_words(settings: Mapping, vocabulary: Vocabulary, length: int) -> tuple[int, ...]:
+  """The ids of the words that ``decode.force`` wants in every caption, each once.
+
+  Raises:
+    ConfigError: one is not a single word, or not in the vocabulary; or they are too many.
+  """
+  found = []
+  for text in settings['force']:
+    words = tokenize(text, vocabulary.tokenizer)
+    if len(words) != 1:
+      raise ConfigError(
+        f'decode.force: {text!r} is {len(words)} words to the vocabulary ({", ".join(words)}), and '
+        'phrases are not kept together; give one word at a time'
+      )
+    number = vocabulary.index.get(words[0], UNK)
+    if number <= UNK:
+      near = difflib.get_close_matches(words[0], vocabulary.words[UNK + 1 :])
+      raise ConfigError(
+        f'decode.force: {text!r} is not in the vocabulary, so the model cannot say it'
+        + (f'; near it: {", ".join(near)}' if near else '')
+      )
+    found.append(number)
+  forced = tuple(dict.fromkeys(found))
+  by_words(1, forced, length)  # now, not when it is compiled, too many are found
+  return forced
 
 
 def caption_videos(
@@ -140,7 +171,8 @@ def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
     ConfigError: the model makes no captions.
   """
   require_captioner(restored)
-  run = make_decoder(restored.module, restored.streams, restored.config, restored.length)
+  about = (restored.module, restored.streams, restored.vocabulary)
+  run = make_decoder(*about, restored.config, restored.length)
 
   def caption(source, ids):
     batches = batches_of(restored, attach(source, restored.key_frames), batch_size)
@@ -171,6 +203,7 @@ def ensemble_of(
         f'{member.vocabulary.hash}; train them on data sets built with the same vocabulary'
       )
   config, mesh = first.config, first.mesh
+  forced = forced_words(config.decode, first.vocabulary, first.length)
   key = jax.random.key(config.seed)
   join([bind(member.module, member.params) for member in members], weights)  # checks the weights
 
@@ -182,7 +215,8 @@ def ensemble_of(
       for m, rows in zip(members, batch['members'])
     ]
     memory = captioner.encode(inputs, None, train=False)
-    return decode(captioner, memory, first.length, config.decode, key, batch['video_index'])
+    rows = batch['video_index']
+    return decode(captioner, memory, first.length, config.decode, key, rows, forced)
 
   def caption(source, ids):
     size = batch_size or config.eval.batch_size

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from vidcap_jax import checkpoint, distributed, models
 from vidcap_jax.data.schema import DataError, Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
-from vidcap_jax.decoding.settings import check_decode
+from vidcap_jax.decoding.settings import LATER, check_decode
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.features import example_inputs
 from vidcap_jax.models.captioner import init_params, is_captioner
@@ -89,7 +89,7 @@ def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Resto
   Args:
     path: from ``find_checkpoint``.
     mesh: of all devices.
-    decode: changes to the decoding settings, each 'key=value'.
+    decode: changes to the decoding settings, each 'key=value'; several words with commas between.
 
   Raises:
     DataError: no checkpoint there.
@@ -97,6 +97,7 @@ def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Resto
   """
   meta = checkpoint.read_meta(path)
   config = ConfigDict(meta['config'])
+  config.decode = ConfigDict({**LATER, **config.decode})
   for change in decode:
     _change(config.decode, change)
   check_decode(config.decode)
@@ -124,7 +125,8 @@ def _change(decode: ConfigDict, change: str) -> None:
     raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(decode)}')
   kind = type(decode[key])
   try:
-    decode[key] = kind(value)
+    words = kind in (list, tuple)
+    decode[key] = kind(filter(None, value.split(','))) if words else kind(value)
   except ValueError:
     raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
 

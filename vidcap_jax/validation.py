@@ -69,7 +69,7 @@ def _caption_validator(config, module, streams, vocabulary, length, mesh, batche
   if distributed.is_main():
     require_java()
     references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
-  decode = captioning.make_decoder(module, streams, config, length)
+  decode = captioning.make_decoder(module, streams, vocabulary, config, length)
 
   def validate(params):
     captions = captioning.caption_videos(decode, params, batches(), ids, vocabulary, mesh)

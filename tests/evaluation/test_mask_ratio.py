@@ -94,7 +94,8 @@ def test_log_probabilities_of_captions_by_ratio(restored, tiny_data):
 
   def decoder(edit):
     module = mask_ratio.with_edit(restored.module, edit)
-    return captioning.make_decoder(module, restored.streams, restored.config, restored.length)
+    about = (restored.streams, restored.vocabulary, restored.config, restored.length)
+    return captioning.make_decoder(module, *about)
 
   needs = restored.module.config.needs
   source = open_split(tiny_data, 'val')

@@ -92,7 +92,8 @@ def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captio
       return drop_smallest(weights, mask, ratios[name]) if name in ratios else weights
 
     module = with_edit(restored.module, edit)
-    whole = captioning.make_decoder(module, restored.streams, restored.config, restored.length)
+    about = (restored.streams, restored.vocabulary, restored.config, restored.length)
+    whole = captioning.make_decoder(module, *about)
     return whole(params, batch)
 
   return decode
