@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """One measured value; ``goal`` is what it should reach or reproduce, ``met`` whether it does."""
+  """One measured value; ``goal`` is what it should reach or reproduce, ``met`` whether it does;
+  ``ratio`` is to what it is compared with, ``quartiles`` are of several measurements."""
 
   name: str
   value: float
@@ -16,6 +17,7 @@ class Row:
   ratio: float | None = None
   goal: float | None = None
   met: bool | None = None
+  quartiles: tuple[float, float] | None = None
 
 
 def report(rows: Sequence[Row], json_file: str | None = None) -> bool:
@@ -23,6 +25,8 @@ def report(rows: Sequence[Row], json_file: str | None = None) -> bool:
   width = max(len(row.name) for row in rows)
   for row in rows:
     line = f'{row.name:<{width}}  {row.value:9.4f} {row.unit}'.rstrip()
+    if row.quartiles is not None:
+      line += f'  ({row.quartiles[0]:.4g} to {row.quartiles[1]:.4g})'
     if row.ratio is not None:
       line += f'  ratio {row.ratio:.3f}'
     if row.goal is not None:

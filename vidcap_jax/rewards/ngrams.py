@@ -131,11 +131,15 @@ def idf(frequencies: Frequencies, sentence: Array) -> Array:
 
 def _child(frequencies: Frequencies, node: Array, word: Array) -> Array:
   """The child of each node (…,) by its last word (…,)."""
-  low, end = frequencies.first[node], frequencies.first[node + 1]
-  high = end
-  for _ in range(frequencies.steps):
+  first, end = frequencies.first[node], frequencies.first[node + 1]
+
+  def halve(_, state):
+    low, high = state
     middle = (low + high) // 2
     right = (low < high) & (frequencies.word[middle] < word)
-    low, high = jnp.where(right, middle + 1, low), jnp.where(right, high, middle)
+    return jnp.where(right, middle + 1, low), jnp.where(right, high, middle)
+
+  # A loop, as XLA takes a minute to compile all halvings written out.
+  low, _ = jax.lax.fori_loop(0, frequencies.steps, halve, (first, end))
   unseen = len(frequencies.word) - 1
   return jnp.where((low < end) & (frequencies.word[low] == word), low, unseen)

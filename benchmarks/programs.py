@@ -1,0 +1,190 @@
+"""The programs that are timed: training steps, decoding and rewards of a model of given sizes.
+
+Data is random: features, and captions whose words are about as common as words are. All else is
+what training and evaluation run.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from configs import common
+from vidcap_jax import models
+from vidcap_jax.captioning import make_decoder
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from vidcap_jax.features import example_inputs
+from vidcap_jax.models.captioner import init_params
+from vidcap_jax.objectives import make_objective
+from vidcap_jax.optimizer import make_optimizer, make_schedule
+from vidcap_jax.rewards import score
+from vidcap_jax.rewards.references import References, make_references
+from vidcap_jax.step import initial_state, make_train_step
+
+STEPS = 1000  # of the training that a step is of; its cost does not depend on it
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+  """B videos of T frames of D channels, captions of L tokens of V words, R references a video of
+  which there are ``videos`` in all; H is every size of the model."""
+
+  batch: int = 64
+  frames: int = 28
+  channels: int = 2048
+  hidden: int = 512
+  words: int = 10_000
+  length: int = 20
+  references: int = 20
+  videos: int = 1_000
+  beam: int = 5
+  dtype: str = 'float32'
+
+  @property
+  def stream(self) -> Stream:
+    return Stream('image', 'sequence', (None, self.channels), longest=self.frames)
+
+  @property
+  def vocabulary(self) -> Vocabulary:
+    named = ('<PAD>', '<BOS>', '<EOS>', '<UNK>')
+    names = (*named, *(f'w{i}' for i in range(len(named), self.words)))
+    return Vocabulary(names, 'whitespace', 1, self.length - 1)
+
+
+def config(sizes: Sizes) -> ConfigDict:
+  """The temporal model of the VATEX paper on one stream, trained as by default."""
+  c = common.temporal_spatial(common.base(), 'temporal')
+  c.model.global_streams = c.model.temporal_streams = ('image',)
+  for size in ('hidden', 'embed', 'project', 'attention'):
+    c.model[size] = sizes.hidden
+  c.data.captions_per_video, c.data.length_buckets, c.data.standardise = 1, (), False
+  c.train.batch_size, c.train.dtype = sizes.batch, sizes.dtype
+  c.decode.beam = sizes.beam
+  return c
+
+
+def captions(sizes: Sizes, rows: int, length: int, seed: int = 0) -> np.ndarray:
+  """Random captions (rows, length), EOS last, words with Zipf's frequencies."""
+  share = 1 / np.arange(1, sizes.words - UNK)
+  words = np.random.default_rng(seed).choice(
+    np.arange(UNK + 1, sizes.words), (rows, length), p=share / share.sum()
+  )
+  words[:, -1] = EOS
+  return words.astype(np.int32)
+
+
+def batch(sizes: Sizes, length: int | None = None) -> dict:
+  """A training batch with one caption of ``length`` tokens for each video."""
+  B, L = sizes.batch, length or sizes.length
+  features = np.abs(np.random.default_rng(0).normal(size=(B, sizes.frames, sizes.channels)))
+  return jax.device_put(
+    {
+      'features': {'image': features.astype(np.float32)},
+      'masks': {'image': np.ones((B, sizes.frames), bool)},
+      'captions': captions(sizes, B, L)[:, None],
+      'caption_index': np.zeros((B, 1), np.int32),
+      'video_index': np.arange(B, dtype=np.int32),
+      'category': np.full(B, -1, np.int32),
+      'key_frame': np.full(B, -1, np.int32),
+    }
+  )
+
+
+@functools.lru_cache(1)
+def references(sizes: Sizes) -> References:
+  """The tables of a training split whose every caption is as long as captions may be."""
+  rows = captions(sizes, sizes.videos * sizes.references, sizes.length, seed=1)[:, :-1]
+  names = np.array(sizes.vocabulary.words)
+  texts = [' '.join(words) for words in names[rows]]
+  R = sizes.references
+  videos = [texts[v * R : (v + 1) * R] for v in range(sizes.videos)]
+  return make_references(videos, sizes.vocabulary, count_eos=True)
+
+
+@dataclasses.dataclass
+class Step:
+  """A training step with its state: ``run`` makes one and waits; ``memory`` is what it needs for
+  its own results in between, in bytes (None where the compiler does not say)."""
+
+  run: Callable[[], None]
+  memory: float | None
+
+
+def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> Step:
+  """A compiled step of cross entropy, or with settings of it of self-critical training."""
+  c = config(sizes)
+  data = batch(sizes, length)
+  if objective:
+    c.objective = common.self_critical()
+    c.objective.update({'from_scratch': True, 'rewards': {'bleu4': 0.0}, **objective})
+    data['tables'] = references(sizes)
+  module = models.build(c.model, sizes.words, sizes.dtype)
+  made = make_objective(c, module, None)
+  optimizer = make_optimizer(c.optimizer, make_schedule(c.optimizer, STEPS, STEPS))
+  state = jax.jit(
+    functools.partial(
+      initial_state,
+      module=module,
+      example=example_inputs((sizes.stream,), c, module.config.needs),
+      objective=made,
+      optimizer=optimizer,
+      videos=sizes.videos,
+      most_captions=1,
+    )
+  )(jax.random.key(0))
+  step = make_train_step(c, made, optimizer, (sizes.stream,), STEPS, STEPS)
+  compiled = step.lower(state, data).compile()
+  analysis = compiled.memory_analysis()
+
+  def run():
+    nonlocal state
+    state, report = compiled(state, data)
+    jax.block_until_ready((state, report))
+
+  return Step(run, getattr(analysis, 'temp_size_in_bytes', None))
+
+
+def decoding(sizes: Sizes, method: str) -> Callable[[], None]:
+  """Captions of a batch by 'greedy' or 'beam', from a model that has learned nothing."""
+  c = config(sizes)
+  c.decode.method = method
+  module = models.build(c.model, sizes.words, sizes.dtype)
+  params = init_params(
+    module, jax.random.key(0), example_inputs((sizes.stream,), c, module.config.needs)
+  )
+  run = make_decoder(module, (sizes.stream,), c, sizes.length)
+  data = batch(sizes)
+  return lambda: jax.block_until_ready(run(params, data))
+
+
+def reward_on_device(sizes: Sizes, samples: int) -> Callable[[], None]:
+  """CIDEr-D of so many samples of each video of a batch."""
+  tables = references(sizes)
+  tokens = captions(sizes, sizes.batch * samples, sizes.length, seed=2)
+  tokens = jnp.asarray(tokens.reshape(sizes.batch, samples, -1))
+  rows = jnp.arange(sizes.batch)
+  run = jax.jit(lambda tokens, rows: score(('cider',), tokens, tables, rows, count_eos=True))
+  return lambda: jax.block_until_ready(run(tokens, rows))
+
+
+def reward_on_host(sizes: Sizes, samples: int) -> Callable[[], None]:
+  """The same by pycocoevalcap, tokens written as words, as captioners in Python do it."""
+  from pycocoevalcap.cider.cider import Cider
+
+  write = lambda rows: [' '.join(map(str, row[row != PAD])) for row in rows]  # noqa: E731
+  R = sizes.references
+  theirs = write(captions(sizes, sizes.batch * R, sizes.length, seed=1))
+  tokens = captions(sizes, sizes.batch * samples, sizes.length, seed=2)
+
+  def run():
+    ours = write(tokens)
+    said = {i: [text] for i, text in enumerate(ours)}
+    known = {i: theirs[i // samples * R : (i // samples + 1) * R] for i in said}
+    Cider().compute_score(known, said)
+
+  return run
