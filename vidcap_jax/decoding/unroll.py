@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
+from vidcap_jax.decoding import late
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import draws as choices
@@ -72,14 +73,14 @@ def teacher_forcing(
   words = shift_right(targets)
   x = captioner.embed(words, noise)  # (L, B, S, E)
 
-  def body(carry, step):
+  def body(captioner, memory, carry, step):
     x, noise_t = step
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
     kept = extras.attention if attention else {}
     return carry, Unrolled(hidden, extras.aux, kept, extras.draw_log_prob)
 
   _, S, L = targets.shape
-  return jax.lax.scan(body, captioner.start(memory, S, L), (x, noise))[1]
+  return late.scan(captioner, body, memory, captioner.start(memory, S, L), (x, noise))[1]
 
 
 def scheduled_sampling(
@@ -138,7 +139,7 @@ def _drawing(
     The words drawn (L, B, S), of which step t reads those of step t - 1; the states.
   """
 
-  def body(state, step):
+  def body(captioner, memory, state, step):
     carry, drawn = state
     word, own, draw, noise_t = step
     word = jnp.where(own, drawn, word)
@@ -150,7 +151,7 @@ def _drawing(
 
   L, _, S = words.shape
   state = (captioner.start(memory, S, L), words[0])
-  return jax.lax.scan(body, state, (words, own, draws, noise))[1]
+  return late.scan(captioner, body, memory, state, (words, own, draws, noise))[1]
 
 
 def inverse_cdf(logits: Array, draw: Array) -> Array:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from vidcap_jax.models.dense import StepDense
+
 Array = jax.Array
 Edit = Callable[[str, Array, Array], Array]
 
@@ -71,15 +73,13 @@ class AdditiveAttention(nn.Module):
   kernel_init: nn.initializers.Initializer | None = None
 
   def setup(self):
-    dense = lambda bias: nn.Dense(  # noqa: E731
-      self.features,
-      use_bias=bias,
-      kernel_init=self.kernel_init or nn.linear.default_kernel_init,
-      dtype=self.dtype,
-      param_dtype=self.param_dtype,
-    )
-    self.key = dense(self.use_bias)
-    self.query = dense(False)
+    settings = {
+      'kernel_init': self.kernel_init or nn.linear.default_kernel_init,
+      'dtype': self.dtype,
+      'param_dtype': self.param_dtype,
+    }
+    self.key = nn.Dense(self.features, use_bias=self.use_bias, **settings)
+    self.query = StepDense(self.features, use_bias=False, **settings)
     score_init = self.kernel_init or nn.initializers.normal(self.features**-0.5)
     self.score = self.param('score', score_init, (self.features,), self.param_dtype)
 
@@ -168,11 +168,9 @@ class BilinearAttention(nn.Module):
   edit: Edit | None = None
 
   def setup(self):
-    dense = functools.partial(
-      nn.Dense, self.features, use_bias=False, dtype=self.dtype, param_dtype=self.param_dtype
-    )
-    self.key = dense()
-    self.query = dense()
+    settings = {'use_bias': False, 'dtype': self.dtype, 'param_dtype': self.param_dtype}
+    self.key = nn.Dense(self.features, **settings)
+    self.query = StepDense(self.features, **settings)
     if self.use_bias:
       self.bias = self.param('bias', nn.initializers.zeros, (self.features,), self.param_dtype)
     self.score = self.param(

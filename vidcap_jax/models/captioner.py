@@ -17,6 +17,7 @@ by ``noise`` before the unrolling, so that a step is a pure function that can be
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ from flax import linen as nn
 from flax import struct
 
 Array = jax.Array
+METHODS = ('encode', 'start', 'embed', 'step', 'logits', 'noise')
 
 
 @struct.dataclass
@@ -98,7 +100,11 @@ class Needs:
 
 @dataclasses.dataclass(frozen=True)
 class Captioner:
-  """A model bound to its parameters: the interface of this module's docstring as functions."""
+  """A model bound to its parameters: the interface of this module's docstring as functions.
+
+  ``rebind`` makes the same of other parameters than ``params``; a captioner that is no module's has
+  neither.
+  """
 
   encode: Callable[..., Any]
   start: Callable[..., Any]
@@ -106,6 +112,8 @@ class Captioner:
   step: Callable[..., tuple[Any, Array, Extras]]
   logits: Callable[[Array], Array]
   noise: Callable[..., Noise]
+  params: Any = None
+  rebind: Callable[[Any], 'Captioner'] | None = None
 
 
 def is_captioner(module: nn.Module) -> bool:
@@ -124,8 +132,8 @@ def bind(module: nn.Module, params: Mapping) -> Captioner:
   def method(name: str) -> Callable:
     return lambda *args, **kwargs: module.apply(variables, *args, **kwargs, method=name)
 
-  names = [field.name for field in dataclasses.fields(Captioner)]
-  return Captioner(**{name: method(name) for name in names})
+  methods = {name: method(name) for name in METHODS}
+  return Captioner(**methods, params=params, rebind=functools.partial(bind, module))
 
 
 def init_params(module: nn.Module, key: Array, inputs: Inputs) -> Mapping:

@@ -11,6 +11,7 @@ context), other alignments, an LSTM over the frames in place of their mean.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,7 @@ from vidcap_jax.models import draws, recurrent
 from vidcap_jax.models.alignment import ALIGNMENTS, Align, to_maps
 from vidcap_jax.models.attention import AdditiveAttention, Edit, masked_mean, mix, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
+from vidcap_jax.models.dense import StepDense
 from vidcap_jax.models.dropout import drop, keep_masks
 
 Array = jax.Array
@@ -132,23 +134,23 @@ class DualAFR(nn.Module):
       key, shape, dtype, -c.init_scale, c.init_scale
     )
     orthogonal = recurrent.orthogonal_gates
-    dense = lambda size, **more: nn.Dense(size, kernel_init=init, **more, **dtypes)  # noqa: E731
+    gates = functools.partial(StepDense, 4 * c.hidden, **dtypes)
     attention = lambda name: AdditiveAttention(  # noqa: E731
       name, c.attention, use_bias=True, edit=c.edit, kernel_init=init, **dtypes
     )
     if c.top == 'lstm':
       self.read_top = recurrent.LSTMEncoder(c.hidden, init, orthogonal, **dtypes)
-    self.first = dense(c.hidden)
+    self.first = nn.Dense(c.hidden, kernel_init=init, **dtypes)
     if c.layers:
       self.align = Align(c.alignment, c.layers, c.ratios, c.kernels, init, **dtypes)
       self.attend_positions = attention('spatiotemporal')
-      self.lstm_context = dense(4 * c.hidden, use_bias=False)
+      self.lstm_context = gates(use_bias=False, kernel_init=init)
     if len(c.layers) > 1:
       self.attend_layers = attention('layer')
     self.words = nn.Embed(c.vocab_size, c.embed, embedding_init=init, **dtypes)
-    self.lstm_word = dense(4 * c.hidden, use_bias=False)
-    self.lstm_state = nn.Dense(4 * c.hidden, kernel_init=orthogonal, **dtypes)
-    self.output = dense(c.vocab_size)
+    self.lstm_word = gates(use_bias=False, kernel_init=init)
+    self.lstm_state = gates(kernel_init=orthogonal)
+    self.output = nn.Dense(c.vocab_size, kernel_init=init, **dtypes)
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
     """Equation 3 for all layers, the attention's keys, and h_1."""

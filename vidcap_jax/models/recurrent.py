@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.models.attention import wide
+from vidcap_jax.models.dense import StepDense
 
 Array = jax.Array
 
@@ -69,8 +70,8 @@ class GRU(nn.Module):
   def setup(self):
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
     H = self.features
-    self.input = nn.Dense(3 * H, **dtypes)
-    self.state = nn.Dense(3 * H, use_bias=False, kernel_init=GATES_INIT, **dtypes)
+    self.input = StepDense(3 * H, **dtypes)
+    self.state = StepDense(3 * H, use_bias=False, kernel_init=GATES_INIT, **dtypes)
     self.bias = self.param('bias', nn.initializers.zeros, (H,), self.param_dtype)
 
   def inputs(self, x: Array) -> Array:

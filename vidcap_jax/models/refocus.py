@@ -32,6 +32,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import recurrent
 from vidcap_jax.models.attention import BilinearAttention, Edit, masked_mean, mix, weigh, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
+from vidcap_jax.models.dense import StepDense
 from vidcap_jax.models.dropout import drop, keep_masks
 from vidcap_jax.models.kbigru import KBiGRU, middle_frame
 
@@ -166,7 +167,7 @@ class Refocus(nn.Module):
   def setup(self):
     c = self.config
     dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
-    gates = lambda bias=False: nn.Dense(  # noqa: E731
+    gates = lambda bias=False: StepDense(  # noqa: E731
       4 * c.hidden, use_bias=bias, kernel_init=recurrent.GATES_INIT, **dtypes
     )
     attention = lambda name: BilinearAttention(  # noqa: E731

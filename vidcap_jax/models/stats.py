@@ -22,6 +22,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import recurrent
 from vidcap_jax.models.attention import Edit, weigh, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
+from vidcap_jax.models.dense import StepDense
 from vidcap_jax.models.dropout import drop, keep_masks
 from vidcap_jax.models.stats_branches import POOLINGS, VARIANTS, Branches, View
 
@@ -159,9 +160,10 @@ class Stats(nn.Module):
     if several or c.categories:
       self.join = nn.Dense(c.project, **dtypes)
     # One head of self-attention; its two pairs of projections are a matrix each.
-    self.recall_match = nn.Dense(c.embed, use_bias=False, **dtypes)
-    self.recall = nn.Dense(c.hidden, use_bias=False, **dtypes)
-    self.lstm = nn.Dense(4 * c.hidden, kernel_init=recurrent.GATES_INIT, **dtypes)  # [word; x; h]
+    self.recall_match = StepDense(c.embed, use_bias=False, **dtypes)
+    self.recall = StepDense(c.hidden, use_bias=False, **dtypes)
+    # Reads [word; x; h].
+    self.lstm = StepDense(4 * c.hidden, kernel_init=recurrent.GATES_INIT, **dtypes)
     self.output = nn.Dense(c.vocab_size, **dtypes)
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:

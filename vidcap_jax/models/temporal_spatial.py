@@ -17,6 +17,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import recurrent
 from vidcap_jax.models.attention import AdditiveAttention, Edit, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
+from vidcap_jax.models.dense import StepDense
 from vidcap_jax.models.dropout import drop, keep_masks
 from vidcap_jax.models.visual import joined_means
 
@@ -101,7 +102,7 @@ class TemporalSpatial(nn.Module):
   def setup(self):
     c = self.config
     dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
-    gates = lambda bias: nn.Dense(  # noqa: E731
+    gates = lambda bias: StepDense(  # noqa: E731
       4 * c.hidden, use_bias=bias, kernel_init=recurrent.GATES_INIT, **dtypes
     )
     self.global_embed = nn.Dense(c.project, **dtypes)
