@@ -160,7 +160,8 @@ def self_critical() -> ConfigDict:
       'count_eos': True,  # whether the end of a caption is one of its words
       'samples': 1,  # K captions of each video
       'baseline': 'greedy',  # greedy | others (mean of a video's other samples) | none
-      'gradient': 'tape',  # tape: of the sampling itself; replay: samples are read again
+      'gradient': 'tape',  # tape: of the sampling itself; replay: samples are read again …
+      'micro_batches': 1,  # … in so many parts of the batch, one after another: less memory
       'cross_entropy': 0.0,  # weight of the cross entropy of the batch's captions beside it
       'from_scratch': False,  # True: may begin without a trained model
       # The stage ends with an explanation after so many steps one after the other in which samples

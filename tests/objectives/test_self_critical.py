@@ -59,10 +59,11 @@ def test_the_tape_draws_what_the_sampler_draws(model):
 
 
 def test_both_gradients_are_the_same(model):
-  """Samples, log-probabilities and gradients: from the sampling itself, and from reading again."""
+  """Samples, log-probabilities and gradients: from the sampling itself, and from reading again,
+  all at once or in parts."""
 
-  @functools.partial(jax.jit, static_argnames='gradient')
-  def grads(params, inputs, gradient):
+  @functools.partial(jax.jit, static_argnames=('gradient', 'parts'))
+  def grads(params, inputs, gradient, parts=1):
     def loss(params):
       captioner, key = bind(model.module, params), jax.random.key(0)
       if gradient == 'tape':
@@ -70,19 +71,20 @@ def test_both_gradients_are_the_same(model):
       else:
         still = bind(model.module, jax.lax.stop_gradient(params))
         tokens = self_critical.draw(still, inputs, key, K, L)
-        log_prob, drawn = self_critical.replay(captioner, inputs, key, tokens)
+        log_prob, drawn = self_critical.replay(captioner, inputs, key, tokens, parts)
       advantage = jnp.arange(tokens.size // L, dtype=jnp.float32).reshape(tokens.shape[:-1])
       return self_critical.policy_loss(log_prob + drawn, tokens, advantage), (tokens, log_prob)
 
     return jax.value_and_grad(loss, has_aux=True)(params)
 
   (a, (tokens, log_prob)), on_tape = grads(model.params, model.inputs, 'tape')
-  (b, (again, replayed)), by_reading = grads(model.params, model.inputs, 'replay')
-  np.testing.assert_array_equal(tokens, again)
   there = np.asarray(tokens) != PAD
-  np.testing.assert_allclose(log_prob[there], replayed[there], rtol=1e-4, atol=1e-5)
-  np.testing.assert_allclose(a, b, rtol=1e-4)
-  close(on_tape, by_reading, 2e-3)
+  for parts in (1, 4):
+    (b, (again, replayed)), by_reading = grads(model.params, model.inputs, 'replay', parts)
+    np.testing.assert_array_equal(tokens, again)
+    np.testing.assert_allclose(log_prob[there], replayed[there], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(a, b, rtol=1e-4)
+    close(on_tape, by_reading, 2e-3)
   assert finite(on_tape)
 
 
@@ -203,6 +205,11 @@ def test_cross_entropy_beside_it():
     ({'objective.samples': 0}, 'at least 1'),
     ({'train.init_from': ''}, 'starts from a trained model'),
     ({'data.length_buckets': (9,)}, r'length_buckets must be \(\)'),
+    ({'objective.micro_batches': 2}, "needs objective.gradient='replay'"),
+    (
+      {'objective.micro_batches': 5, 'objective.gradient': 'replay'},
+      'must divide train.batch_size=64, got 5',
+    ),
     ({'objective.rewards.cider': 0.0, 'objective.rewards.bleu4': 0.0}, 'all zero'),
   ],
 )

@@ -61,17 +61,52 @@ def draw(captioner: Captioner, inputs: Inputs, key: Array, K: int, L: int) -> Ar
   return sample(captioner, memory, draws, noise=noise.steps, train=True).tokens
 
 
-def replay(captioner: Captioner, inputs: Inputs, key: Array, tokens: Array) -> tuple[Array, Array]:
+def replay(
+  captioner: Captioner, inputs: Inputs, key: Array, tokens: Array, parts: int = 1
+) -> tuple[Array, Array]:
   """How likely the model was to ``draw`` tokens (B, K, L) with this key, by teacher forcing.
+
+  Args:
+    parts: the videos are read in so many parts one after another, and once more for the gradient of
+      each: less memory for more time. It divides B.
 
   Returns:
     log_prob (B, K, L) of each token, anything at PAD; draw_log_prob (B, K, L) of what the model
     drew beside words (hard attention), zeros for most.
   """
   _, noise = _random(captioner, inputs, key, *tokens.shape[1:])
-  memory = captioner.encode(inputs, noise.encoder, train=True)
-  unrolled = teacher_forcing(captioner, memory, tokens, noise.steps, train=True)
-  return log_probs(captioner, unrolled, tokens)
+
+  def read(inputs, noise, tokens):
+    memory = captioner.encode(inputs, noise.encoder, train=True)
+    unrolled = teacher_forcing(captioner, memory, tokens, noise.steps, train=True)
+    return log_probs(captioner, unrolled, tokens)
+
+  if parts == 1:
+    return read(inputs, noise, tokens)
+  progress = inputs.progress
+
+  def read_part(part):
+    inputs, noise, tokens = part
+    return read(dataclasses.replace(inputs, progress=progress), noise, tokens)
+
+  videos = (dataclasses.replace(inputs, progress=None), noise.encoder, tokens)
+  (inputs, encoder, tokens), steps = (
+    jax.tree.map(functools.partial(_in_parts, parts, axis), tree)
+    for axis, tree in enumerate((videos, noise.steps))
+  )
+  made = jax.lax.map(jax.checkpoint(read_part), (inputs, Noise(encoder, steps), tokens))
+  whole = lambda x: jnp.moveaxis(x, 0, 1).reshape(-1, *x.shape[2:])  # noqa: E731
+  log_prob, draw_log_prob = map(whole, made)
+  return log_prob, draw_log_prob
+
+
+def _in_parts(parts: int, axis: int, x: Array) -> Array:
+  """Splits the videos on an axis of x into parts, which come first.
+
+  A part has every parts-th video: of each device's videos as many.
+  """
+  x = x.reshape(*x.shape[:axis], -1, parts, *x.shape[axis + 1 :])
+  return jnp.moveaxis(x, axis + 1, 0)
 
 
 def draw_on_tape(
@@ -173,7 +208,7 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
       tokens, log_prob, draws = draw_on_tape(captioner, inputs, sample_key, K, L)
     else:
       tokens = drawn['samples'] if drawn else draw(still, inputs, sample_key, K, L)
-      log_prob, draws = replay(captioner, inputs, sample_key, tokens)
+      log_prob, draws = replay(captioner, inputs, sample_key, tokens, o.micro_batches)
     parts = rewards(tokens, 'samples')
     reward = total(parts, weights)  # (B, K)
     baseline = jnp.zeros_like(reward)
@@ -258,6 +293,13 @@ def check(config: ConfigDict) -> None:
     raise ConfigError(
       f'objective.samples is {o.samples}; baseline {o.baseline!r} needs at least '
       f'{2 if o.baseline == "others" else 1}'
+    )
+  if o.micro_batches > 1 and o.gradient != 'replay':
+    raise ConfigError("objective.micro_batches needs objective.gradient='replay'")
+  if o.micro_batches < 1 or config.train.batch_size % o.micro_batches:
+    raise ConfigError(
+      f'objective.micro_batches must divide train.batch_size={config.train.batch_size}, got '
+      f'{o.micro_batches}'
     )
   if config.data.length_buckets:
     raise ConfigError(
