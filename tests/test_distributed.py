@@ -27,7 +27,7 @@ def free_port() -> int:
     return probe.getsockname()[1]
 
 
-def run_together(data, workdir, processes: int, devices: int) -> list[str]:
+def run_together(config, data, workdir, processes: int, devices: int) -> list[str]:
   """Runs ``two_processes.py`` in so many processes; their outputs."""
   flags = f'--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0'
   environment = {**os.environ, 'PYTHONPATH': str(ROOT), 'XLA_FLAGS': flags}
@@ -37,7 +37,7 @@ def run_together(data, workdir, processes: int, devices: int) -> list[str]:
   deadline = time.monotonic() + SECONDS
   try:
     for index, output in enumerate(outputs):
-      argv = [sys.executable, script, port, str(processes), str(index), data, str(workdir)]
+      argv = [sys.executable, script, port, str(processes), str(index), config, data, str(workdir)]
       with output.open('w') as file:
         running.append(subprocess.Popen(argv, env=environment, stdout=file, stderr=file))
     codes = [p.wait(max(1, deadline - time.monotonic())) for p in running]
@@ -58,9 +58,9 @@ def arrays(workdir):
 @pytest.mark.timeout(SECONDS + 60)
 def test_two_processes_train_as_one(tiny_data, tmp_path):
   with tiny.without_java():
-    alone = tiny.run(tiny.small_config(tiny_data, epochs=1.5), tmp_path / 'alone')
+    alone = tiny.run(tiny.short_config(tiny_data), tmp_path / 'alone')
   together = tmp_path / 'together'
-  main, other = run_together(tiny_data, together, processes=2, devices=4)
+  main, other = run_together('short_config', tiny_data, together, processes=2, devices=4)
   assert 'step 3/3' in main
   assert '[xe]' not in other  # one of them speaks, writes the records, captions and scores
   (step, expected), (found_step, found) = arrays(alone), arrays(together)
@@ -84,9 +84,24 @@ def test_two_processes_train_as_one(tiny_data, tmp_path):
 
   # Started again, both see that it is finished; after a kill both go on from the same step.
   (together / 'stages.json').unlink()
-  main, other = run_together(tiny_data, together, processes=2, devices=4)
+  main, other = run_together('short_config', tiny_data, together, processes=2, devices=4)
   assert 'restored step 3 ' in main
   assert tiny.left_by(together) == right
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * SECONDS)
+def test_two_processes_fuse_as_one(tiny_data, tmp_path):
+  with tiny.unscored_by_java():
+    alone = tiny.run(tiny.fused_config(tiny_data), tmp_path / 'alone')
+  run_together('fused_config', tiny_data, tmp_path / 'together', processes=2, devices=4)
+  left, right = (
+    json.loads((workdir / 'eval' / 'val' / 'captions.json').read_text())
+    for workdir in (alone, tmp_path / 'together')
+  )
+  for a, b in zip(left, right, strict=True):
+    assert (a['video_id'], a['caption'], a['chosen']) == (b['video_id'], b['caption'], b['chosen'])
+  assert len(left) == 3
 
 
 def test_mesh():

@@ -350,3 +350,19 @@ def test_missing_stream(restored, tmp_path):
   )
   with pytest.raises(DataError, match=r"needs a stream 'image' .* has: motion \(sequence\)"):
     evaluate.evaluate(restored, str(tmp_path / 'motion'), 'test', tmp_path / 'out')
+
+
+def test_stages_stand_below_each_other():
+  scores = {'BLEU_4': 0.25, 'METEOR': 0.2, 'ROUGE_L': 0.5, 'CIDEr': 1.25}
+  reports = {
+    'temporal': {'val': scores, 'test': scores},
+    'embedding': {'val': {'R@1': 0.5}, 'test': {'R@1': 0.5}},
+    'fusion': {'val': {**scores, 'CIDEr': 1.5}},
+  }
+  assert evaluate.side_by_side(reports).splitlines() == [
+    'val         BLEU_4   METEOR  ROUGE_L    CIDEr',
+    'temporal    0.2500   0.2000   0.5000   1.2500',
+    'fusion      0.2500   0.2000   0.5000   1.5000',
+    'test        BLEU_4   METEOR  ROUGE_L    CIDEr',
+    'temporal    0.2500   0.2000   0.5000   1.2500',
+  ]

@@ -4,9 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from ml_collections import ConfigDict
 
-from configs import vatex_fusion
 from tests import tiny
 from vidcap_jax import captioning, distributed, evaluate, fusion, predict, restore
 from vidcap_jax.data import pipeline
@@ -16,34 +14,11 @@ from vidcap_jax.evaluation import candidates, metrics
 from vidcap_jax.experiment import stage_config
 from vidcap_jax.restore import find_checkpoint
 
-FUSE = {'embedding': 'stage:embedding', 'runs': ('stage:one', 'stage:two'), 'candidates': 2}
-
-
-def fused_config(data) -> ConfigDict:
-  """Two captioners and an embedding, a few steps each; the result is what they say together."""
-  config = tiny.small_config(data, epochs=2.0)
-  with config.unlocked():
-    embedding = vatex_fusion.embedding(small=True)
-    embedding.model.streams = ('image',)
-    embedding.train.batch_size = 8
-    config.order = ('one', 'two', 'embedding', 'fusion')
-    config.stages = ConfigDict(
-      {
-        'one': {},
-        'two': {'optimizer': {'learning_rate': 0.5}},
-        'embedding': embedding,
-        'fusion': {'task': 'fuse', 'fuse': FUSE},
-      }
-    )
-  config.decode.method = 'beam'
-  config.eval.splits = ('val',)
-  return config
-
 
 @pytest.fixture(scope='module')
 def workdir(tiny_data, tmp_path_factory):
   with tiny.unscored_by_java():
-    yield tiny.run(fused_config(tiny_data), tmp_path_factory.mktemp('fusion') / 'work')
+    yield tiny.run(tiny.fused_config(tiny_data), tmp_path_factory.mktemp('fusion') / 'work')
 
 
 def restored(workdir, stage, *decode):
@@ -104,7 +79,7 @@ def test_again_it_is_read_back(workdir, tiny_data, monkeypatch):
 
   monkeypatch.setattr(evaluate, 'evaluate', fail)
   monkeypatch.setattr(restore, 'restore', fail)
-  tiny.run(fused_config(tiny_data), workdir)
+  tiny.run(tiny.fused_config(tiny_data), workdir)
 
 
 def test_a_workdir_stands_for_its_last_captioner(workdir):
@@ -121,7 +96,7 @@ def test_a_workdir_stands_for_its_last_captioner(workdir):
   ],
 )
 def test_what_does_not_fuse(workdir, tiny_data, tmp_path, change, message):
-  config = fused_config(tiny_data)
+  config = tiny.fused_config(tiny_data)
   config.stages.fusion.fuse.update(change)
   work = tmp_path / 'work'
   if 'stage:none' in change.get('runs', ()):

@@ -15,7 +15,7 @@ import orbax.checkpoint as ocp
 import pytest
 from ml_collections import ConfigDict
 
-from configs import common
+from configs import common, vatex_fusion
 from data_prep.builder import Options
 from data_prep.builder import build as build_data_set
 from vidcap_jax import checkpoint, distributed, experiment, train
@@ -103,6 +103,33 @@ def small_config(data: str, **train_settings) -> ConfigDict:
   c.checkpoint.every_steps = 0
   c.train.update(train_settings)
   return c
+
+
+def short_config(data: str) -> ConfigDict:
+  """As ``small_config`` with 3 steps."""
+  return small_config(data, epochs=1.5)
+
+
+def fused_config(data) -> ConfigDict:
+  """Two captioners and an embedding, a few steps each; the result is what they say together."""
+  config = small_config(data, epochs=2.0)
+  with config.unlocked():
+    embedding = vatex_fusion.embedding(small=True)
+    embedding.model.streams = ('image',)
+    embedding.train.batch_size = 8
+    fuse = {'embedding': 'stage:embedding', 'runs': ('stage:one', 'stage:two'), 'candidates': 2}
+    config.order = ('one', 'two', 'embedding', 'fusion')
+    config.stages = ConfigDict(
+      {
+        'one': {},
+        'two': {'optimizer': {'learning_rate': 0.5}},
+        'embedding': embedding,
+        'fusion': {'task': 'fuse', 'fuse': fuse},
+      }
+    )
+  config.decode.method = 'beam'
+  config.eval.splits = ('val',)
+  return config
 
 
 def run(config: ConfigDict, workdir) -> pathlib.Path:

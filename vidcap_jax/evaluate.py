@@ -228,6 +228,25 @@ def summary(report: Mapping) -> str:
   return '\n'.join(lines)
 
 
+def side_by_side(reports: Mapping[str, Mapping[str, Mapping]]) -> str:
+  """Scores of several stages' captions, a table for each split.
+
+  Args:
+    reports: stage -> split -> the contents of metrics.json; stages without captions are left out.
+  """
+  names = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
+  width = max(map(len, reports))
+  lines = []
+  for split in dict.fromkeys(split for of_stage in reports.values() for split in of_stage):
+    rows = {stage: of_stage.get(split, {}) for stage, of_stage in reports.items()}
+    rows = {stage: report for stage, report in rows.items() if 'CIDEr' in report}
+    if rows:
+      lines.append(f'{split:<{width}}  ' + '  '.join(f'{name:>7}' for name in names))
+    for stage, report in rows.items():
+      lines.append(f'{stage:<{width}}  ' + '  '.join(f'{report[name]:7.4f}' for name in names))
+  return '\n'.join(lines)
+
+
 def _variety(report: Mapping) -> str:
   line = f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions'
   if 'mean_words' in report:  # reports of earlier versions don't tell more

@@ -63,7 +63,7 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
   rendered = not config.data.dir
   with config.unlocked():
     config.data.dir = prepare_data(config, workdir)
-  reports: dict[str, dict] = {}
+  reports: dict[str, dict[str, dict]] = {}  # stage -> split -> scores
   stages = {stage: stage_config(config, stage) for stage in config.order}
   scored = [stage for stage, its in stages.items() if its.task in SCORED]
   for stage, its in stages.items():
@@ -79,10 +79,12 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
       continue
     last = stage == scored[-1]
     folder = workdir / 'eval' if last else workdir / 'eval' / stage
-    reports = evaluate_stage(config, stage, workdir, folder, mesh)
+    reports[stage] = evaluate_stage(config, stage, workdir, folder, mesh)
+  if len(reports) > 1:
+    _say(evaluate.side_by_side(reports))
   if rendered and config.data.recipe.show:
     show_clips(config, workdir, mesh)
-  return reports
+  return reports[scored[-1]] if scored else {}
 
 
 def _best(noted: dict, metric: str) -> str:
