@@ -157,7 +157,7 @@ def decoding(sizes: Sizes, method: str) -> Callable[[], None]:
   params = init_params(
     module, jax.random.key(0), example_inputs((sizes.stream,), c, module.config.needs)
   )
-  run = make_decoder(module, (sizes.stream,), c, sizes.length)
+  run = make_decoder(module, (sizes.stream,), sizes.vocabulary, c, sizes.length)
   data = batch(sizes)
   return lambda: jax.block_until_ready(run(params, data))
 

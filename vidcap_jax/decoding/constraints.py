@@ -41,11 +41,12 @@ def constrain(
   ids = jnp.arange(V)
   banned = jnp.isin(ids, jnp.asarray(constraints.forbidden, jnp.int32))  # (V,)
   banned |= (ids == EOS) & (t < constraints.min_length)
-  banned = jnp.broadcast_to(banned, logits.shape)
+  # Alike for all captions but for the n-gram rule: the masks stay as small as they can.
+  ids, banned = (x.reshape((1,) * (logits.ndim - 1) + (V,)) for x in (ids, banned))
   if constraints.no_repeat_ngram:
-    banned |= _repeats(constraints.no_repeat_ngram, V, tokens, t)
+    banned = banned | _repeats(constraints.no_repeat_ngram, V, tokens, t)
   # Where the rules leave no word at all, the caption ends.
-  stuck = banned.all(axis=-1, keepdims=True) & jnp.broadcast_to(ids == EOS, logits.shape)
+  stuck = banned.all(axis=-1, keepdims=True) & (ids == EOS)
   return jnp.where(banned & ~stuck, -jnp.inf, logits)
 
 
