@@ -31,6 +31,7 @@ from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation.drawing import figure
 from vidcap_jax.evaluation.java import MetricError, require_java
 from vidcap_jax.evaluation.meteor import Meteor
 from vidcap_jax.models.attention import Edit
@@ -221,10 +222,9 @@ def plot(result: Mapping, path: str | pathlib.Path) -> None:
   Raises:
     ModuleNotFoundError: matplotlib is not installed; says how to install it.
   """
-  figure_type = _matplotlib_figure()
   attentions = list(dict.fromkeys(row['attention'] for row in result['curves']))
-  figure = figure_type(figsize=(4 * len(attentions), 3.2), layout='constrained')
-  panels = figure.subplots(1, len(attentions), sharey=True, squeeze=False)[0]
+  picture = figure(figsize=(4 * len(attentions), 3.2))
+  panels = picture.subplots(1, len(attentions), sharey=True, squeeze=False)[0]
   for panel, attention in zip(panels, attentions):
     rows = [row for row in result['curves'] if row['attention'] == attention]
     for name in (name for name in SHOWN if result['original'].get(name)):
@@ -240,17 +240,7 @@ def plot(result: Mapping, path: str | pathlib.Path) -> None:
   panels[0].set_ylabel('score / original score')
   if panels[0].lines:
     panels[0].legend()
-  figure.savefig(path, dpi=150)
-
-
-def _matplotlib_figure():
-  try:
-    from matplotlib.figure import Figure
-  except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-      'matplotlib is needed to draw: install the extra "report", pip install \'vidcap_jax[report]\''
-    ) from error
-  return Figure
+  picture.savefig(path, dpi=150)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -279,7 +269,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.error(f'--ratios={options.ratios}: numbers with commas between expected')
   try:
     if options.plot:
-      _matplotlib_figure()  # before the work, not after it
+      figure()  # before the work, not after it
     checkpoint = restore.find_checkpoint(options.checkpoint)
     restored = restore.restore(checkpoint, distributed.make_mesh(), options.decode)
     result = measure(

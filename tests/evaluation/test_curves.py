@@ -1,0 +1,56 @@
+"""Learning curves: which runs and points they have."""
+
+import json
+
+import pytest
+
+from vidcap_jax.errors import UserError
+from vidcap_jax.evaluation import curves
+
+RECORDS = [
+  {'stage': 'xe', 'step': 5, 'kind': 'train', 'loss': 3.0},
+  {'stage': 'xe', 'step': 10, 'kind': 'val', 'CIDEr': 0.25, 'BLEU_4': 0.2},
+  {'stage': 'xe', 'step': 20, 'kind': 'val', 'CIDEr': 0.5, 'BLEU_4': None},
+  {'stage': 'rl', 'step': 4, 'kind': 'val', 'CIDEr': 0.75, 'BLEU_4': 0.25},
+]
+
+
+@pytest.fixture
+def runs(tmp_path):
+  for name in ('seed_0', 'seed_1'):
+    (tmp_path / name).mkdir()
+    lines = [json.dumps(record) + '\n' for record in RECORDS]
+    (tmp_path / name / 'metrics.jsonl').write_text(''.join(lines))
+  return tmp_path
+
+
+def test_stages_follow_each_other_and_gaps_are_left_out():
+  assert curves.curve(RECORDS, 'val', 'CIDEr') == [
+    (10, 0.25, 'xe'),
+    (20, 0.5, 'xe'),
+    (24, 0.75, 'rl'),
+  ]
+  assert curves.curve(RECORDS, 'val', 'BLEU_4') == [(10, 0.2, 'xe'), (24, 0.25, 'rl')]
+
+
+def test_a_folder_stands_for_its_runs(runs):
+  both = [runs / 'seed_0', runs / 'seed_1']
+  assert curves.workdirs([str(runs)]) == both
+  assert curves.workdirs([str(both[1])]) == both[1:]
+  with pytest.raises(UserError, match='neither a workdir nor a folder of them'):
+    curves.workdirs([str(both[0] / 'eval')])
+
+
+def test_the_picture(runs):
+  pytest.importorskip('matplotlib')
+  curves.main([f'--runs={runs}', f'--out={runs}/curves.svg'])
+  drawn = (runs / 'curves.svg').read_text()
+  assert '<svg' in drawn
+  curves.main([f'--runs={runs}', '--kind=train', '--metrics=loss', f'--out={runs}/loss.png'])
+  assert (runs / 'loss.png').read_bytes().startswith(b'\x89PNG')
+
+
+def test_an_unknown_metric_lists_those_there_are(runs):
+  pytest.importorskip('matplotlib')
+  with pytest.raises(SystemExit, match="no run has 'SPICE' of 'val'; there is: BLEU_4, CIDEr"):
+    curves.main([f'--runs={runs}', '--metrics=SPICE', f'--out={runs}/x.png'])
