@@ -39,7 +39,7 @@ def workdirs(names: Sequence[str]) -> list[pathlib.Path]:
 
 def curve(records: Sequence[dict], kind: str, metric: str) -> list[tuple[int, float, str]]:
   """(steps since the run's beginning, value, stage) of every record of a kind with a metric."""
-  points, before, stage, last = [], 0, None, 0
+  points, before, stage, last = [], 0, '', 0
   for record in records:
     if record['stage'] != stage:
       before, stage = before + last, record['stage']
