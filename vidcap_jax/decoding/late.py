@@ -98,11 +98,13 @@ def _watched(body: Body, rebind, params, memory, state, x, zeros: Calls | None =
 
 def _late(weight: Array, inputs: Array, outputs: Array) -> Array:
   """The gradient of a kernel (D, F) or table (V, F) by those of its outputs (L, …, F)."""
-  outputs = outputs.reshape(-1, outputs.shape[-1])
   if jnp.issubdtype(inputs.dtype, jnp.integer):
-    return jnp.zeros_like(weight).at[inputs.reshape(-1)].add(outputs.astype(weight.dtype))
-  inputs = inputs.reshape(-1, inputs.shape[-1]).astype(outputs.dtype)
-  return jnp.dot(inputs.T, outputs, preferred_element_type=weight.dtype)
+    return jnp.zeros_like(weight).at[inputs].add(outputs.astype(weight.dtype))
+  # Axes are kept apart, as videos may be spread over devices.
+  every = tuple(range(outputs.ndim - 1))
+  return jnp.tensordot(
+    inputs.astype(outputs.dtype), outputs, (every, every), preferred_element_type=weight.dtype
+  )
 
 
 def _map_weights(change: Callable, params: Any, calls: Calls) -> Any:
