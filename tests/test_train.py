@@ -70,12 +70,13 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
 
 
-def test_too_many_end_the_run(tiny_data, tmp_path, with_inf):
-  config = tiny.small_config(tiny_data, max_skipped=2)
+def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
+  config = tiny.small_config(tiny_data, max_skipped=2, batch_size=16)
   with pytest.raises(
     train.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
   ):
     tiny.run(config, tmp_path / 'work')
+  assert '9 rows of every batch stay empty; 7 is enough' in capsys.readouterr().out
 
 
 def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):

@@ -110,6 +110,13 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     + (f'; {order.without_captions} videos have no caption' if order.without_captions else '')
   )
 
+  empty = config.train.batch_size - order.videos
+  if empty >= mesh.shape['data']:  # fewer may be needed to divide over the devices
+    say(
+      f'train.batch_size={config.train.batch_size} is more than there are videos: {empty} rows of '
+      f'every batch stay empty; {config.train.batch_size - empty} is enough'
+    )
+
   # ---------------------------------------------------------------- model and optimiser
   schedule = make_schedule(config.optimizer, order.steps_per_epoch, total_steps)
   optimizer = make_optimizer(config.optimizer, schedule)
