@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from data_prep.annotations import FORMATS
+from data_prep.annotations.published import NUMBERED
 from data_prep.builder import Options, Report, build
 from data_prep.progress import duration
 from vidcap_jax.data.schema import KINDS, DataError, Dropped, Manifest, Stream
@@ -64,8 +65,21 @@ def _parser() -> argparse.ArgumentParser:
     help='named streams: a folder of ID.npy or ID.npz, or an .h5 file',
   )
   add('--out', required=True, metavar='DIR', help='folder to write')
-  add('--splits', metavar='FILE', help="JSON {split: [ids]}, instead of the annotation's splits")
+  add(
+    '--splits',
+    metavar='FILE[,FILE]|NAME',
+    help="instead of the annotation's splits: JSON {split: [ids]}; lists of ids named by split, "
+    f'text or CSV; or the published ones of {" or ".join(NUMBERED)}, by number',
+  )
   add('--split', metavar='NAME', help='put all videos into this one split')
+  add('--language', metavar='CODE', help='which captions to read (vatex: en or zh)')
+  add(
+    '--counts',
+    choices=('fail', 'warn'),
+    default='fail',
+    help='what a published split with another number of videos than it should have is '
+    '(default: fail)',
+  )
   add(
     '--missing',
     choices=('fail', 'skip'),
@@ -154,10 +168,12 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
   for name, split in manifest.splits.items():
     without = report.without_captions[name]
     note = f' ({without} videos without captions)' if without else ''
+    note += f' ({report.repeated[name]} said twice)' if report.repeated[name] else ''
     lines.append(f'{name:<10} {split.videos:>7} videos, {split.captions} captions{note}')
   lines += dropped_lines(manifest)
-  if report.empty_captions:
-    lines.append(f'dropped    {report.empty_captions:>7} captions: empty')
+  for reason, videos in report.left_out.items():
+    lines.append(f'dropped    {len(videos):>7} captions: {reason} (first: of {videos[0]})')
+  lines += [f'note       {note}' for note in report.notes]
   if manifest.vocabulary:
     vocabulary = Vocabulary.from_dict(manifest.vocabulary)
     shares = [f'{k / n:.1%} of {s}' for s, (k, n) in report.coverage.items() if n]

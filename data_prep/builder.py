@@ -12,10 +12,11 @@ import importlib.metadata
 import pathlib
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from data_prep import plan, writer
-from data_prep.annotations import read_annotations, splits
+from data_prep.annotations import published, read_annotations, splits
 from data_prep.annotations.model import AnnotatedVideo
 from data_prep.progress import progress
 from vidcap_jax.data.records import check_shard
@@ -52,6 +53,8 @@ class Options:
   splits: str | None = None
   split: str | None = None
   id_map: str | None = None
+  language: str | None = None
+  counts: str = 'fail'
   missing: str = 'fail'
   kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
   optional: Sequence[str] = ()
@@ -71,7 +74,9 @@ class Report:
   Attributes:
     unchanged: the folder held this data set already; nothing was written.
     reused: shards taken over from an interrupted build.
-    empty_captions: captions that had no text, and were left out.
+    notes: what is odd about the annotation: unexpected counts, shared sources.
+    left_out: captions left out: reason -> id of the video of each.
+    repeated: split -> captions that their video has already; they are kept.
     without_captions: split -> kept videos that have no caption.
     coverage: split -> (known, all) words of its captions; empty without a vocabulary.
     unused: stream -> names of features that belong to no video of any split.
@@ -80,7 +85,9 @@ class Report:
 
   unchanged: bool
   reused: int
-  empty_captions: int
+  notes: Sequence[str]
+  left_out: Mapping[str, Sequence[str]]
+  repeated: Mapping[str, int]
   without_captions: Mapping[str, int]
   coverage: Mapping[str, tuple[int, int]]
   unused: Mapping[str, Sequence[str]]
@@ -98,10 +105,16 @@ def build(options: Options) -> tuple[Manifest, Report]:
   given = load_vocabulary(options.vocabulary) if options.vocabulary else None
   skip = options.missing == 'skip'
 
-  annotations = read_annotations(options.form, options.annotations)
-  listed = splits.read_splits(options.splits) if options.splits else None
-  all_videos, unassigned = splits.assign(annotations, listed, options.split)
+  annotations = read_annotations(options.form, options.annotations, options.language)
   aliases = splits.read_id_map(options.id_map) if options.id_map else {}
+  listed = splits.choose(options.splits, annotations, aliases) if options.splits else None
+  all_videos, unassigned = splits.assign(annotations, listed, options.split)
+  counts = published.counts_of(options.form, options.splits, options.split)
+  notes = [
+    *published.check(all_videos, counts, fail=options.counts == 'fail'),
+    *annotations.notes,
+    *splits.shared_sources(all_videos),
+  ]
   sources = plan.open_sources(
     options.features,
     all_videos,
@@ -139,7 +152,11 @@ def build(options: Options) -> tuple[Manifest, Report]:
       dropped=tuple(dropped),
       categories=1 + max(v.category for v in annotations.videos.values()),
       versions={package: importlib.metadata.version(package) for package in PACKAGES},
-      source={**_source(options), 'inputs': inputs},
+      source={
+        **_source(options),
+        'inputs': inputs,
+        'captions_left_out': {r: dict(Counter(ids)) for r, ids in annotations.left_out.items()},
+      },
     )
     writer.write_tfds_metadata(out, name, manifest.streams, manifest.splits)
     write_manifest(manifest, out)
@@ -151,7 +168,12 @@ def build(options: Options) -> tuple[Manifest, Report]:
   report = Report(
     unchanged=unchanged,
     reused=reused,
-    empty_captions=annotations.empty_captions,
+    notes=notes,
+    left_out=annotations.left_out,
+    repeated={
+      split: sum(len(v.captions) - len(set(v.captions)) for v in part)
+      for split, part in videos.items()
+    },
     without_captions={s: sum(not v.captions for v in part) for s, part in videos.items()},
     coverage={
       split: coverage(words, (caption for v in part for caption in v.captions))
@@ -170,6 +192,8 @@ def _check_options(options: Options) -> str:
   """Checks what needs no file; returns the data set's name."""
   if options.missing not in ('fail', 'skip'):
     raise DataError(f'--missing={options.missing}: fail or skip')
+  if options.counts not in ('fail', 'warn'):
+    raise DataError(f'--counts={options.counts}: fail or warn')
   if options.dtype not in ('float16', 'float32'):
     raise DataError(f'--dtype={options.dtype}: float16 or float32')
   if options.min_count < 1 or options.max_words < 1:

@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ('Splits', split_lines(manifest, surveys, faults)),
     ('Streams', stream_lines(manifest, surveys)),
     ('Vocabulary', vocabulary_lines(manifest, surveys, args.words)),
-    ('Left out (the manifest names all)', dropped_lines(manifest) or ['nothing']),
+    ('Left out (the manifest names all)', left_out_lines(manifest) or ['nothing']),
     ('Odd', odd or ['nothing']),
     ('Broken', bad or ['nothing']),
   ):
@@ -80,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def overview(manifest: Manifest, *, verified: bool) -> list[str]:
   """Hash, versions and the options it was built with."""
   versions = ', '.join(f'{k} {v}' for k, v in manifest.versions.items())
-  built = ', '.join(f'{k}={_show(v)}' for k, v in manifest.source.items() if k != 'inputs')
+  hidden = ('inputs', 'captions_left_out')
+  built = ', '.join(f'{k}={_show(v)}' for k, v in manifest.source.items() if k not in hidden)
   lines = [f'hash {manifest.hash}', f'written by {versions}', f'options {built}']
   if manifest.categories:
     lines.append(f'{manifest.categories} categories')
@@ -93,6 +94,15 @@ def _show(value) -> str:
   if isinstance(value, Mapping):
     return ' '.join(f'{k}={v}' for k, v in value.items())
   return ' '.join(value) if isinstance(value, list) else str(value)
+
+
+def left_out_lines(manifest: Manifest) -> list[str]:
+  """Videos and captions left out, counted by reason."""
+  lines = dropped_lines(manifest)
+  for reason, videos in manifest.source.get('captions_left_out', {}).items():
+    count = sum(videos.values())
+    lines.append(f'dropped    {count:>7} captions: {reason}, of {ids(list(videos))}')
+  return lines
 
 
 def split_lines(

@@ -1,11 +1,14 @@
-"""What every annotation reader returns, and the few things that all of them need."""
+"""What every annotation reader returns, and how entries of its files get into it."""
 
 import dataclasses
-import html
 import pathlib
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
 
+from data_prep.annotations.files import malformed
+from data_prep.annotations.text import clean
 from vidcap_jax.data.schema import DataError
 
 # Spellings of the three usual splits; any other name is kept as it is.
@@ -16,63 +19,151 @@ SPLIT_NAMES = {
 }
 _SPELLING = {spelling: name for name, group in SPLIT_NAMES.items() for spelling in group}
 
-# Control and zero-width characters that str.split does not take for white space.
-_INVISIBLE = re.compile('[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u200b\u200e\u200f\u2060\ufeff]')
+EMPTY = 'empty'  # Why a caption is left out; readers may have other reasons.
 
 
 @dataclasses.dataclass
 class AnnotatedVideo:
-  """One video of an annotation: captions in file order; split and category where given."""
+  """One video (or clip of one) of an annotation.
+
+  Attributes:
+    video_id: names its features too.
+    captions: cleaned, in file order; one that is there twice is kept twice.
+    split, category: where given.
+    source: what it is a clip of, where known: a URL, a YouTube id, a movie.
+  """
 
   video_id: str
   captions: list[str] = dataclasses.field(default_factory=list)
   split: str | None = None
   category: int = -1
+  source: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+  """What one place of a file says of one video: values as they stand there, of whatever type.
+
+  ``captions`` is a text, a list of texts, or None; every other field may be None.
+  """
+
+  video_id: Any
+  captions: Any = None
+  split: Any = None
+  category: Any = None
+  source: Any = None
 
 
 @dataclasses.dataclass
 class Annotations:
-  """The videos of an annotation in file order, and how many captions were empty."""
+  """All that annotation files say.
+
+  Attributes:
+    videos: by id, in file order.
+    language: of the captions, where the form tells: ``en``, ``zh``.
+    left_out: captions left out: reason -> id of the video of each.
+    notes: what is odd, for people.
+    undecided: why there are no splits, where the files do have something in their place.
+  """
 
   videos: dict[str, AnnotatedVideo] = dataclasses.field(default_factory=dict)
-  empty_captions: int = 0
+  language: str | None = None
+  left_out: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+  notes: list[str] = dataclasses.field(default_factory=list)
+  undecided: str = ''
 
-  def video(self, video_id: str) -> AnnotatedVideo:
-    """The video of that id, added if it is new."""
-    if video_id not in self.videos:
-      self.videos[video_id] = AnnotatedVideo(video_id)
-    return self.videos[video_id]
+  def read(self, path: pathlib.Path, entries: Iterable[tuple[str, Entry | str]]) -> None:
+    """Adds a file's entries: pairs of a place, and an entry or what is wrong there.
 
-  def add_caption(self, video_id: str, caption: str) -> None:
-    """Adds a cleaned caption; an empty one is counted instead, its video stays."""
-    video = self.video(video_id)
-    if text := clean(caption):
-      video.captions.append(text)
-    else:
-      self.empty_captions += 1
+    Raises:
+      DataError: some entries can't be used; they are named by place.
+    """
+    problems = []
+    for where, entry in entries:
+      if isinstance(entry, str):
+        problems.append((where, entry))
+        continue
+      try:
+        self.add(entry)
+      except DataError as error:
+        problems.append((where, str(error)))
+    if problems:
+      raise malformed(path, problems)
 
-  def set_split(self, video_id: str, split: str, where: str) -> None:
-    """Puts the video into a split; DataError if it is in another one already."""
-    split = normalize_split(split, where)
-    video = self.video(video_id)
-    if video.split not in (None, split):
-      raise DataError(
-        f'{where}: video {video_id!r} is in split {split!r} here and in {video.split!r} before; '
-        'a video belongs to one split'
-      )
-    video.split = split
+  def add(self, entry: Entry) -> AnnotatedVideo:
+    """Adds an entry; a video may have any number of them. Empty captions are left out.
+
+    Raises:
+      DataError: a value of the wrong type, or one that contradicts an earlier entry.
+    """
+    video_id = read_id(entry.video_id)
+    captions = entry.captions
+    if captions is None:
+      captions = ()
+    elif isinstance(captions, str):
+      captions = (captions,)
+    if not isinstance(captions, list | tuple) or not all(isinstance(c, str) for c in captions):
+      raise DataError(f'captions of {video_id!r} are neither a text nor a list of texts')
+    video = self.videos.setdefault(video_id, AnnotatedVideo(video_id))
+    for caption in captions:
+      if text := clean(caption):
+        video.captions.append(text)
+      else:
+        self.leave_out(EMPTY, video_id)
+    if entry.split not in (None, ''):
+      if not isinstance(entry.split, str):
+        raise DataError(f'"split" is {entry.split!r}, not a name')
+      split = normalize_split(entry.split)
+      if video.split not in (None, split):
+        raise DataError(
+          f'video {video_id!r} is in split {split!r} here and in {video.split!r} before; '
+          'a video belongs to one split'
+        )
+      video.split = split
+    if entry.category not in (None, ''):
+      category = _category(entry.category)
+      if video.category not in (-1, category):
+        raise DataError(
+          f'video {video_id!r} is of category {category} here and of {video.category} before'
+        )
+      video.category = category
+    if isinstance(entry.source, str) and entry.source.strip():
+      video.source = entry.source.strip()
+    return video
+
+  def leave_out(self, reason: str, video_id: str) -> None:
+    """Counts a caption that is not taken."""
+    self.left_out.setdefault(reason, []).append(video_id)
 
 
-def clean(text: str) -> str:
-  """A caption as one line of text.
+def read_id(value) -> str:
+  """A video id: a text without white space at its ends, or a whole number.
 
-  HTML entities are resolved, control and zero-width characters removed (U+FEFF among them), and
-  every run of white space, line breaks of any kind included, becomes one space.
+  Raises:
+    DataError: anything else, and texts that are empty or hold control characters.
   """
-  return ' '.join(_INVISIBLE.sub('', html.unescape(text)).split())
+  if type(value) is int:
+    return str(value)
+  if not isinstance(value, str):
+    raise DataError('no video id' if value is None else f'the video id {value!r} is not a text')
+  name = value.strip()
+  if not name:
+    raise DataError('no video id')
+  if any(unicodedata.category(c) in ('Cc', 'Cs', 'Zl', 'Zp') for c in name):
+    raise DataError(f'the video id {name!r} holds control characters')
+  return name
 
 
-def normalize_split(name: str, where: str) -> str:
+def _category(value) -> int:
+  """A category: a number from 0 on, or its digits."""
+  if isinstance(value, str) and re.fullmatch(r'\s*[0-9]{1,9}\s*', value):
+    value = int(value)
+  if type(value) is int and 0 <= value < 2**31:
+    return value
+  raise DataError(f'"category" is {value!r}, not a number from 0 on')
+
+
+def normalize_split(name: str) -> str:
   """``train``, ``val`` or ``test`` for their usual spellings; other names are kept.
 
   Raises:
@@ -82,28 +173,14 @@ def normalize_split(name: str, where: str) -> str:
   if name.lower() in _SPELLING:
     return _SPELLING[name.lower()]
   if not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', name):
-    raise DataError(
-      f'{where}: split name {name!r}; use letters, digits and underscores, first a letter'
-    )
+    raise DataError(f'split name {name!r}; use letters, digits and underscores, first a letter')
   return name
 
 
-def read_text(path: pathlib.Path) -> str:
-  """A UTF-8 file's text, without byte order mark.
+def split_in_name(path: pathlib.Path) -> str | None:
+  """The split that a file's name says: ``val`` for sents_val_lc_nopunc.txt, val_1.json.
 
-  Raises:
-    DataError: unreadable, or not UTF-8 (with the byte's position).
+  None if it says none, or several.
   """
-  try:
-    return path.read_bytes().decode('utf-8-sig')
-  except OSError as error:
-    raise DataError(f'{path}: cannot be read: {error.strerror}') from None
-  except UnicodeDecodeError as error:
-    raise DataError(f'{path}: not UTF-8 text at byte {error.start}; convert it to UTF-8') from None
-
-
-def malformed(path: pathlib.Path, problems: Sequence[tuple[str, str]]) -> DataError:
-  """One error for all malformed places of a file: (where in the file, what), five of them shown."""
-  shown = '; '.join(f'{where}: {what}' for where, what in problems[:5])
-  more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
-  return DataError(f'{path}: {shown}{more}')
+  found = {_SPELLING[p] for p in re.split(r'[^a-z]+', path.stem.lower()) if p in _SPELLING}
+  return found.pop() if len(found) == 1 else None

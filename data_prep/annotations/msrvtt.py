@@ -1,14 +1,16 @@
 """MSR-VTT's official JSON: ``{"videos": [...], "sentences": [...]}``.
 
-A video has ``video_id`` and, where known, ``split`` and ``category``; a sentence has ``video_id``
-and ``caption``. The official test file has no sentences, which is fine.
+A video has ``video_id`` and, where known, ``split``, ``category`` and ``url``; a sentence has
+``video_id`` and ``caption``, a text or a list of texts. The official test file has no sentences,
+which is fine. Files in which every video says ``train`` go round too; they say nothing about
+splits.
 """
 
-import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from data_prep.annotations.model import Annotations, malformed, read_text
+from data_prep.annotations.files import read_json
+from data_prep.annotations.model import Annotations, Entry
 from vidcap_jax.data.schema import DataError
 
 
@@ -20,54 +22,33 @@ def read(paths: Sequence[pathlib.Path]) -> Annotations:
   """
   annotations = Annotations()
   for path in paths:
-    _read_file(path, annotations)
+    annotations.read(path, _entries(path))
+  if {video.split for video in annotations.videos.values()} == {'train'}:
+    for video in annotations.videos.values():
+      video.split = None
+    annotations.undecided = 'every video of the annotation says "train"'
   return annotations
 
 
-def _read_file(path: pathlib.Path, annotations: Annotations) -> None:
-  try:
-    data = json.loads(read_text(path))
-  except (ValueError, RecursionError) as error:
-    if isinstance(error, DataError):
-      raise
-    raise DataError(f'{path}: not a JSON file: {error}') from None
+def _entries(path: pathlib.Path) -> Iterator[tuple[str, Entry | str]]:
+  data = read_json(path)
   if not isinstance(data, dict) or not isinstance(data.get('videos'), list):
     raise DataError(f'{path}: not an MSR-VTT file: it needs an object with a list "videos"')
-  sentences = data.get('sentences', [])
+  sentences = data.get('sentences') or []
   if not isinstance(sentences, list):
     raise DataError(f'{path}: "sentences" is not a list')
-
-  problems = []
-  for i, entry in enumerate(data['videos']):
+  for i, video in enumerate(data['videos']):
     where = f'videos[{i}]'
-    if problem := _missing(entry, 'video_id'):
-      problems.append((where, problem))
+    if not isinstance(video, dict):
+      yield where, 'not an object'
       continue
-    video = annotations.video(entry['video_id'])
-    split, category = entry.get('split'), entry.get('category')
-    if split is not None:
-      if isinstance(split, str):
-        annotations.set_split(video.video_id, split, f'{path}: {where}')
-      else:
-        problems.append((where, f'"split" is {split!r}, not a name'))
-    if category is not None:
-      if type(category) is int and category >= 0:
-        video.category = category
-      else:
-        problems.append((where, f'"category" is {category!r}, not a number from 0 on'))
-  for i, entry in enumerate(sentences):
-    if problem := _missing(entry, 'video_id', 'caption'):
-      problems.append((f'sentences[{i}]', problem))
+    split, category, url = (video.get(key) for key in ('split', 'category', 'url'))
+    yield where, Entry(video.get('video_id'), split=split, category=category, source=url)
+  for i, sentence in enumerate(sentences):
+    where = f'sentences[{i}]'
+    if not isinstance(sentence, dict):
+      yield where, 'not an object'
+    elif sentence.get('caption') is None:
+      yield where, 'no text under "caption"'
     else:
-      annotations.add_caption(entry['video_id'], entry['caption'])
-  if problems:
-    raise malformed(path, problems)
-
-
-def _missing(entry, *keys: str) -> str | None:
-  if not isinstance(entry, dict):
-    return 'not an object'
-  for key in keys:
-    if not isinstance(entry.get(key), str):
-      return f'no text under "{key}"'
-  return None if entry['video_id'].strip() else 'empty "video_id"'
+      yield where, Entry(sentence.get('video_id'), sentence['caption'])

@@ -1,5 +1,6 @@
 """What a build writes, by form, split and stream."""
 
+import dataclasses
 import json
 
 import h5py
@@ -33,7 +34,7 @@ def test_build_and_read(source):
     expected = values(video.video_id, (n, 4)).astype(np.float16)
     np.testing.assert_array_equal(video.features['image'], expected, strict=True)
   assert open_split(source / 'out', 'test')[0].captions == ()
-  assert (report.empty_captions, report.without_captions['test']) == (1, 1)
+  assert (report.left_out, report.without_captions['test']) == ({'empty': ['v4']}, 1)
   assert not (source / 'out' / '.build').exists()
 
   builder = tfds.builder_from_directory(source / 'out')
@@ -138,11 +139,13 @@ def test_msvd_by_youtube_id(source):
   (source / 'msvd' / 'sents_train_lc_nopunc.txt').write_text('vid1\ta dog\nvid2\ta cat\n')
   (source / 'msvd' / 'sents_test_lc_nopunc.txt').write_text('vid3\ta man\n')
   (source / 'map.txt').write_text('v1 vid1\nv2 vid2\nv3 vid3\n')
-  manifest, _ = build(
-    options(
-      source, form='msvd', annotations=(str(source / 'msvd'),), id_map=str(source / 'map.txt')
-    )
+  given = options(
+    source, form='msvd', annotations=(str(source / 'msvd'),), id_map=str(source / 'map.txt')
   )
+  with pytest.raises(DataError, match='train has 2 videos, published are 1,200; test has 1'):
+    build(given)
+  manifest, report = build(dataclasses.replace(given, counts='warn'))
+  assert report.notes[0] == 'train has 2 videos, published are 1,200'
   assert {n: s.videos for n, s in manifest.splits.items()} == {'train': 2, 'test': 1}
   assert open_split(source / 'out', 'test')[0].video_id == 'vid3'
 
@@ -152,6 +155,8 @@ def test_msvd_by_youtube_id(source):
   [
     ({'missing': 'ignore'}, '--missing=ignore'),
     ({'dtype': 'int8'}, '--dtype=int8'),
+    ({'counts': 'ignore'}, '--counts=ignore'),
+    ({'language': 'zh'}, "--language=zh: the format 'csv'"),
     ({'min_count': 0}, 'at least 1'),
     ({'shard_mb': float('nan')}, '--shard_mb'),
     ({'splits': 'x', 'split': 'y'}, 'exclude each other'),
