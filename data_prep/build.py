@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
   add(
     '--tokenizer',
     choices=TOKENIZERS,
-    help=f'how captions become words (default: {default["tokenizer"]})',
+    help='how captions become words (default: ptb_like, or by_character for --language=zh)',
   )
   add(
     '--vocabulary',

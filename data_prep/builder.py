@@ -60,7 +60,7 @@ class Options:
   optional: Sequence[str] = ()
   dtype: str = 'float16'
   vocabulary: str | None = None
-  tokenizer: str = 'ptb_like'
+  tokenizer: str = ''  # ptb_like, or by_character for Chinese.
   min_count: int = 3
   max_words: int = 20
   shard_mb: float = 256.0
@@ -101,6 +101,9 @@ def build(options: Options) -> tuple[Manifest, Report]:
     DataError: bad input. What can be found beforehand is, before a file is written.
   """
   start = time.monotonic()
+  if not options.tokenizer:
+    usual = 'by_character' if options.language == 'zh' else 'ptb_like'
+    options = dataclasses.replace(options, tokenizer=usual)
   name = _check_options(options)
   given = load_vocabulary(options.vocabulary) if options.vocabulary else None
   skip = options.missing == 'skip'

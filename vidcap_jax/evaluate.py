@@ -121,7 +121,9 @@ def _score_captions(
   references = None
   if any(video.captions for video in texts):
     require_java()
-    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+    references = metrics.prepare_references(
+      {v.video_id: list(v.captions) for v in texts}, by_character=restored.vocabulary.by_character
+    )
   report: dict[str, Any] = {}
   again = captioner_of(fallback) if fallback else None  # what is wrong with it is found here
   captions = caption(source, ids)

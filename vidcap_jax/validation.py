@@ -68,7 +68,9 @@ def _caption_validator(config, module, streams, vocabulary, length, mesh, batche
   references = None
   if distributed.is_main():
     require_java()
-    references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+    references = metrics.prepare_references(
+      {v.video_id: list(v.captions) for v in texts}, by_character=vocabulary.by_character
+    )
   decode = captioning.make_decoder(module, streams, vocabulary, config, length)
 
   def validate(params):

@@ -42,19 +42,32 @@ def test_ptb_like_words(text, words):
   assert tokenize(text, 'ptb_like') == words.split()
 
 
+@pytest.mark.parametrize(
+  ('text', 'words'),
+  [
+    ('一个男人在跑步，他很快。', '一 个 男 人 在 跑 步 他 很 快'),
+    ('3个人打“NBA”篮球；好…… 一〇年', '3 个 人 打 nba 篮 球 好 一 〇 年'),
+    ("a man's dog", "a man 's dog"),
+  ],
+)
+def test_words_by_character(text, words):
+  assert tokenize(text, 'by_character') == words.split()
+
+
 def test_whitespace_tokenizer_changes_nothing():
   assert tokenize(' A man,  sings ', 'whitespace') == ['A', 'man,', 'sings']
 
 
-@given(st.text(max_size=60))
-def test_tokenizing_its_own_words_changes_nothing(text):
-  words = tokenize(text, 'ptb_like')
-  assert tokenize(' '.join(words), 'ptb_like') == words
+@pytest.mark.parametrize('tokenizer', ['ptb_like', 'by_character'])
+@given(text=st.text(max_size=60) | st.text("a'. ns3-，个人", max_size=12))
+def test_tokenizing_its_own_words_changes_nothing(tokenizer, text):
+  words = tokenize(text, tokenizer)
+  assert tokenize(' '.join(words), tokenizer) == words
   assert all(word and not set(word) & set(' \n.!?"') - set('.') for word in words)
 
 
 def test_unknown_tokenizer_names_the_known_ones():
-  with pytest.raises(DataError, match=r"'moses'.*ptb_like, whitespace"):
+  with pytest.raises(DataError, match=r"'moses'.*ptb_like, by_character, whitespace"):
     tokenize('a', 'moses')
 
 

@@ -180,3 +180,16 @@ def test_the_name_comes_from_the_folder(source):
   manifest, _ = build(options(source, out=str(source / 'My-Clips (2)')))
   assert manifest.name == 'my_clips_2'
   assert count_records(source / 'My-Clips (2)' / 'my_clips_2-val.array_record-00000-of-00001') == 1
+
+
+def test_chinese_vatex(source):
+  clips = [{'videoID': f'v{n}', 'chCap': ['他在跑步。'], 'enCap': ['He runs.']} for n in (1, 2)]
+  (source / 'vatex_training_v1.0.json').write_text(json.dumps(clips))
+  files = (str(source / 'vatex_training_v1.0.json'),)
+  given = options(source, form='vatex', annotations=files, language='zh', counts='warn')
+  manifest, report = build(given)
+  assert report.notes == ['train has 2 videos, published are 25,991']
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+  assert vocabulary.by_character
+  assert sorted(vocabulary.words[4:]) == sorted('他在跑步')
+  assert open_split(source / 'out', 'train')[0].captions == ('他在跑步。',)

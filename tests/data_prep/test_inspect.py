@@ -65,6 +65,7 @@ def test_a_data_set_in_full(folder, capsys):
     'image: sequence (T, 4) float16, up to 90 frames',
     'audio: vector (3) float16, optional',
     'dropped 1 videos: in no split (first: v21)',
+    'dropped 1 captions: empty, of v19',
     'dropped 1 videos of train: no features in image (first: v20)',
     '7 words, 4 of them special; hash ' + manifest.vocabulary['hash'],
     'tokenizer ptb_like, words seen 2 times or more, captions up to 3 words',

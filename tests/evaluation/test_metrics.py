@@ -51,6 +51,19 @@ def test_an_empty_caption_scores_zero_and_is_named(caplog):
   assert '2 videos (v1, v2)' in caplog.text
 
 
+def test_chinese_by_character():
+  references = {'v1': ['一个男人在跑步。', '他跑得“很快”'], 'v2': ['3只猫']}
+  prepared = metrics.prepare_references(references, by_character=True)
+  assert prepared.captions == {'v1': ['一 个 男 人 在 跑 步', '他 跑 得 很 快'], 'v2': ['3 只 猫']}
+  # As a vocabulary's words, or as one text.
+  for caption in ('一 个 人 在 跑 步', '一个人在跑步'):
+    spoken = {'v1': caption, 'v2': '3 只 狗'}
+    corpus, _ = score(spoken, prepared, ['BLEU'])
+    assert corpus['BLEU_1'] == pytest.approx(8 / 9)  # 6 of 6 and 2 of 3; none is too short
+    assert score(spoken, references, ['BLEU'], by_character=True)[0] == corpus
+  assert constant_baseline(prepared, ['一个男人', '狗'])[0] == '一个男人'
+
+
 def test_line_separators_do_not_move_captions():
   plain = score(CAPTIONS, REFERENCES, ['BLEU', 'CIDEr'])
   separators = ['\n', '\r', '\r\n', '\v', '\f', '\x1c', '\x85', '\u2028', '\u2029', '\t', '\u00a0']

@@ -12,6 +12,7 @@ import hashlib
 import json
 import pathlib
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
@@ -32,8 +33,24 @@ def _ptb_like(text: str) -> list[str]:
   return _WORD.findall(_CLITIC.sub(r' \1', text))
 
 
+# Chinese characters; there is no white space between words that are written in them.
+_HAN = re.compile('[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]')
+
+
+def part_characters(text: str) -> str:
+  """Text with each Chinese character a word of its own; marks outside ASCII become spaces."""
+  parted = _HAN.sub(r' \g<0> ', text)
+  marks = (not c.isascii() and unicodedata.category(c).startswith('P') for c in parted)
+  return ''.join(' ' if mark else c for mark, c in zip(marks, parted, strict=True))
+
+
+def _by_character(text: str) -> list[str]:
+  return _ptb_like(part_characters(text))
+
+
 TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
   'ptb_like': _ptb_like,
+  'by_character': _by_character,
   'whitespace': str.split,
 }
 
@@ -42,8 +59,9 @@ def tokenize(text: str, tokenizer: str = 'ptb_like') -> list[str]:
   """Splits a caption into words.
 
   ``ptb_like`` lower-cases, splits clitics as the Penn Treebank does and removes punctuation, so
-  that captions made of its words pass the metrics' PTB tokeniser unchanged. ``whitespace`` splits
-  at white space and changes nothing (captions that are tokenised already).
+  that captions made of its words pass the metrics' PTB tokeniser unchanged. ``by_character`` does
+  the same after parting Chinese by character. ``whitespace`` splits at white space and changes
+  nothing (captions that are tokenised already).
 
   Raises:
     DataError: an unknown tokeniser.
@@ -81,6 +99,11 @@ class Vocabulary:
 
   def __len__(self) -> int:
     return len(self.words)
+
+  @property
+  def by_character(self) -> bool:
+    """Whether Chinese is parted by character, for the metrics too."""
+    return self.tokenizer == 'by_character'
 
   @functools.cached_property
   def index(self) -> Mapping[str, int]:

@@ -171,7 +171,9 @@ def measure(
   if not any(video.captions for video in texts):
     raise MetricError(f'split {split!r} of {directory} has no references to score captions with')
   require_java()
-  references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+  references = metrics.prepare_references(
+    {v.video_id: list(v.captions) for v in texts}, by_character=restored.vocabulary.by_character
+  )
   caption = captioner_of(restored, source, [video.video_id for video in texts])
   nothing = dict.fromkeys(used, 0.0)
 

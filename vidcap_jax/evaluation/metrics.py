@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vidcap_jax.data.vocabulary import part_characters
 from vidcap_jax.evaluation import caption_files, java, meteor
 from vidcap_jax.evaluation.java import MetricError, require_java
 
@@ -39,13 +40,24 @@ Scores = dict[str, float]
 
 @dataclasses.dataclass(frozen=True)
 class References:
-  """References after PTB tokenising: ``captions[video_id]`` is a list of token strings."""
+  """References after PTB tokenising: ``captions[video_id]`` is a list of token strings.
+
+  ``by_character``: Chinese was parted by character before, as hypotheses are to be too.
+  """
 
   captions: Mapping[str, list[str]]
+  by_character: bool = False
 
 
-def prepare_references(references: Mapping[str, Sequence[str]]) -> References:
+def prepare_references(
+  references: Mapping[str, Sequence[str]], *, by_character: bool = False
+) -> References:
   """Tokenises references once, for several scorings of the same videos.
+
+  Args:
+    references: each video's captions.
+    by_character: compare Chinese by character. The PTB tokeniser takes all between two spaces for
+      one token, so a caption in Chinese would be a single one.
 
   Raises:
     MetricError: no videos; a video without references; a reference without text, or a video none
@@ -62,12 +74,12 @@ def prepare_references(references: Mapping[str, Sequence[str]]) -> References:
   blank = [v for v, captions in references.items() if not all(c.strip() for c in captions)]
   if blank:
     raise MetricError(f'videos with an empty reference caption: {_ids(blank)}; leave those out')
-  tokens = iter(java.tokenize([c for captions in references.values() for c in captions]))
+  tokens = iter(_tokenize([c for captions in references.values() for c in captions], by_character))
   tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
     raise MetricError(f'videos whose references hold only punctuation: {_ids(wordless)}')
-  return References(tokenised)
+  return References(tokenised, by_character)
 
 
 def score(
@@ -75,6 +87,7 @@ def score(
   references: Mapping[str, Sequence[str]] | References,
   metrics: Sequence[str] = METRICS,
   *,
+  by_character: bool = False,
   meteor_process: meteor.Meteor | None = None,
   meteor_time_limit: float = meteor.TIME_LIMIT,
 ) -> tuple[Scores, dict[str, Scores]]:
@@ -84,6 +97,7 @@ def score(
     hypotheses: one caption per video id. An empty one scores 0 (and is logged).
     references: each video's captions, or what ``prepare_references`` made of them.
     metrics: any of ``METRICS``.
+    by_character: compare Chinese by character; references that are prepared say so themselves.
     meteor_process: a running METEOR, to save its start-up; by default one is started and ended.
     meteor_time_limit: seconds for a METEOR started here.
 
@@ -119,9 +133,10 @@ def score(
       meteor_process = stack.enter_context(meteor.Meteor(meteor_time_limit))
 
     if not isinstance(references, References):
-      references = prepare_references(references)
+      references = prepare_references(references, by_character=by_character)
     ids = list(references.captions)
-    tokens = dict(zip(ids, java.tokenize([hypotheses[v] for v in ids]), strict=True))
+    spoken = _tokenize([hypotheses[v] for v in ids], references.by_character)
+    tokens = dict(zip(ids, spoken, strict=True))
     empty = [v for v in ids if not tokens[v]]
     if empty:
       logging.getLogger(__name__).warning('captions without a word score 0: %s', _ids(empty))
@@ -140,6 +155,10 @@ def score(
   corpus = {n: float(scored[n][0]) for n in names}
   per_video = {v: {n: float(scored[n][1][i]) for n in names} for i, v in enumerate(ids)}
   return corpus, per_video
+
+
+def _tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
+  return java.tokenize([part_characters(c) for c in captions] if by_character else captions)
 
 
 def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
@@ -182,7 +201,7 @@ def constant_baseline(
     raise MetricError('no candidate captions for the constant baseline')
   if not isinstance(references, References):
     references = prepare_references(references)
-  spoken = [precook(tokens) for tokens in java.tokenize(candidates)]
+  spoken = [precook(tokens) for tokens in _tokenize(candidates, references.by_character)]
   wanted = set().union(*spoken)
 
   videos = [[precook(c) for c in captions] for captions in references.captions.values()]
@@ -275,6 +294,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument(
     '--splits', metavar='FILE', help="json {split: [ids]}, in place of the references' own splits"
   )
+  parser.add_argument(
+    '--by_character', action='store_true', help='compare Chinese captions by character'
+  )
   parser.add_argument('--json', metavar='FILE', help='write the corpus scores there')
   parser.add_argument('--per_video', metavar='FILE', help='write the scores of every video there')
   parser.add_argument(
@@ -294,6 +316,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
       hypotheses,
       references,
       options.metrics.split(','),
+      by_character=options.by_character,
       meteor_time_limit=options.meteor_time_limit,
     )
     if options.json:
