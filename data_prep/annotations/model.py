@@ -90,7 +90,7 @@ class Annotations:
     if problems:
       raise malformed(path, problems)
 
-  def add(self, entry: Entry) -> AnnotatedVideo:
+  def add(self, entry: Entry) -> None:
     """Adds an entry; a video may have any number of them. Empty captions are left out.
 
     Raises:
@@ -129,7 +129,6 @@ class Annotations:
       video.category = category
     if isinstance(entry.source, str) and entry.source.strip():
       video.source = entry.source.strip()
-    return video
 
   def leave_out(self, reason: str, video_id: str) -> None:
     """Counts a caption that is not taken."""

@@ -1,10 +1,11 @@
 """The forms of public data sets, each by a small file in its exact schema."""
 
 import json
+import pathlib
 
 import pytest
 
-from data_prep.annotations import read_annotations
+from data_prep.annotations import FORMATS, read_annotations
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import tokenize
 
@@ -262,3 +263,10 @@ def test_text_that_is_not_utf8_says_what_to_do(tmp_path):
   file = tmp_path / 'LSMDC16_annos_val.csv'
   file.write_bytes(b'a\tSOMEONE\x92s dog\n')
   refused('lsmdc', str(file), 'not UTF-8 text at byte 9; convert it .*iconv -f WINDOWS-1252')
+
+
+def test_every_form_is_documented():
+  page = (pathlib.Path(__file__).parents[2] / 'docs' / 'data.md').read_text()
+  for form in FORMATS:
+    assert f'\n| `{form}` | ' in page
+    assert f'`--format={form} ' in page
