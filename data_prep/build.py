@@ -180,7 +180,10 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     covers = f', {", ".join(shares)} covered' if shares else ''
     lines.append(f'vocabulary {len(vocabulary):>7} words{covers}; hash {vocabulary.hash}')
   else:
-    lines.append('vocabulary    none: no train split, and no --vocabulary given')
+    lines.append(
+      'vocabulary    none: there is no split train, and no --vocabulary given; such a data set can '
+      'be evaluated, but not trained on'
+    )
   for stream in manifest.streams:
     unused = report.unused[stream.name]
     note = f'; {len(unused)} files unused (first: {unused[0]})' if unused else ''

@@ -207,6 +207,8 @@ def broken(
 
 def oddities(manifest: Manifest, surveys: Mapping[str, SplitSurvey]) -> Iterable[str]:
   """What is worth a look: videos without captions, constant or repeated features, odd lengths."""
+  if not manifest.vocabulary:
+    yield f'no split train and no vocabulary: only for evaluation; splits: {", ".join(surveys)}'
   for name, survey in surveys.items():
     if without := [v for v, n in survey.captions.items() if not n]:
       yield f'{name}: {len(without)} videos without captions: {ids(without)}'

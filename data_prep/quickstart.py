@@ -137,6 +137,15 @@ def clips(directory: str | pathlib.Path, split: str) -> list[pathlib.Path]:
   return [directory / 'videos' / f'{v}.mp4' for v, fact in facts.items() if fact['split'] == split]
 
 
+def first_captions(directory: str | pathlib.Path) -> dict[str, str]:
+  """A caption of each clip of a folder that ``prepare`` filled, by id."""
+  found: dict[str, str] = {}
+  for line in (pathlib.Path(directory) / ANNOTATIONS).read_text().splitlines():
+    row = json.loads(line)
+    found.setdefault(row['video_id'], row['caption'])
+  return found
+
+
 def read_facts(data_set: str | pathlib.Path) -> dict[str, dict[str, str]]:
   """What happens in each clip of a data set of ``prepare``: id -> attribute -> value.
 

@@ -47,6 +47,17 @@ def test_clock_leaves_out_what_it_was_paused_for(now):
   assert clock.read(1)['captions_per_second'] == pytest.approx(5.0)
 
 
+def test_the_first_step_and_its_compilation_are_left_out(now):
+  clock = Clock(0, 10)
+  clock.captions = 8
+  now(100.0)
+  clock.compiled(1)
+  clock.captions = 16
+  now(2.0)
+  assert clock.read(3)['captions_per_second'] == pytest.approx(8.0)
+  assert clock.line(3, RECORD).endswith('ETA 0:07')
+
+
 RECORD = {
   'epoch': 1.5,
   'smooth_loss': 3.14159,
@@ -77,7 +88,7 @@ def test_duration(seconds, text):
   assert duration(seconds) == text
 
 
-def test_sigterm_is_noted_and_the_handler_put_back():
+def test_sigterm_is_noted_and_the_handler_put_back(capfd):
   before = signal.getsignal(signal.SIGTERM)
   with Sigterm() as sigterm:
     assert not sigterm.received
@@ -87,6 +98,7 @@ def test_sigterm_is_noted_and_the_handler_put_back():
         break
       time.sleep(0.001)
     assert sigterm.received
+  assert 'SIGTERM: stopping after this step' in capfd.readouterr().err
   assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -84,6 +84,11 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
     _say(evaluate.side_by_side(reports))
   if rendered and config.data.recipe.show:
     show_clips(config, workdir, mesh)
+  if scored:
+    _say(
+      f'results are in {workdir / "eval"}; to caption videos: python -m vidcap_jax.main '
+      f'--mode=predict --checkpoint={workdir} --inputs=FILES'
+    )
   return reports[scored[-1]] if scored else {}
 
 
@@ -92,12 +97,18 @@ def _best(noted: dict, metric: str) -> str:
 
 
 def show_clips(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
-  """Captions a few of the recipe's test clips from their video files, as a user would."""
+  """Captions a few of the recipe's test clips from their video files, as a user would.
+
+  What each of them shows is said first.
+  """
   from data_prep import quickstart
 
   files = quickstart.clips(workdir / 'data', 'test')[: config.data.recipe.show]
   restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
-  _say(f'captions of {", ".join(str(file) for file in files)}:')
+  shown = quickstart.first_captions(workdir / 'data')
+  _say(f'clips of {files[0].parent}, what they show, and what the model says:')
+  for file in files:
+    _say(f'{file.stem}: {shown[file.stem]}')
   predict.predict(restored, ','.join(str(file) for file in files))
 
 
@@ -249,7 +260,8 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
     lines = '\n'.join(f'  config.{k}: {a!r} there, {b!r} now' for k, (a, b) in changed.items())
     raise DataError(
       f'{workdir} was made with another config; '
-      f'use another --workdir or the same settings:\n{lines}'
+      'use the same settings, or another --workdir, with '
+      f'--config.train.init_from={workdir} to go on from its parameters:\n{lines}'
     )
 
 

@@ -1,6 +1,7 @@
 """What a long loop needs around it: its clock, and a way to be told to stop."""
 
 import contextlib
+import os
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +15,6 @@ class Clock:
     self.total = total
     self.captions = 0
     self._done = start
-    self._first = start + 1  # compiling makes the first step say nothing about the rest
     self._step_seconds: float | None = None
     self._reset()
 
@@ -40,12 +40,17 @@ class Clock:
     yield
     self._since += time.perf_counter() - began
 
+  def compiled(self, step: int) -> None:
+    """The first step is over: its time, with that of compiling it, says nothing of the rest."""
+    self._done = step
+    self._reset()
+
   def read(self, step: int) -> dict[str, float]:
     """captions_per_second, input_wait and seconds since the last reading, at ``step`` steps."""
     seconds = max(1e-9, time.perf_counter() - self._since)
     steps, self._done = step - self._done, step
-    if step - steps >= self._first or self._step_seconds is None:
-      self._step_seconds = seconds / max(1, steps)
+    if steps:
+      self._step_seconds = seconds / steps
     values = {
       'captions_per_second': self.captions / seconds,
       'input_wait': self._waited / seconds,
@@ -88,6 +93,8 @@ class Sigterm:
   def __enter__(self) -> 'Sigterm':
     def note(*_):
       self.received = True
+      # Not print: the signal may have come while something else was printed.
+      os.write(2, b'SIGTERM: stopping after this step\n')
 
     with contextlib.suppress(ValueError):
       self._before = signal.signal(signal.SIGTERM, note)

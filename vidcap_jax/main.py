@@ -59,8 +59,18 @@ def _weights() -> list[float] | None:
     raise UserError(f'--weights={",".join(given or ())}: not numbers') from None
 
 
+# Looked for before anything heavy is imported.
+_NEEDED = {
+  'train': (_CONFIG, _WORKDIR),
+  'evaluate': (_CHECKPOINT,),
+  'predict': (_CHECKPOINT, _INPUTS),
+}
+
+
 def _dispatch() -> int:
   """Runs the mode; exit code 0, or 1 if predict failed on some input."""
+  for flag in _NEEDED[_MODE.value]:
+    _required(flag)
   from vidcap_jax import (  # heavy: after --help
     distributed,
     evaluate,

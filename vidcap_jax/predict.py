@@ -63,8 +63,11 @@ def predict(
   for where, video in videos:
     if isinstance(video, Exception):
       failed += 1
-      print(f'{where}: {video}', file=sys.stderr, flush=True)
+      said = str(video) if str(video).startswith(where) else f'{where}: {video}'
+      print(said, file=sys.stderr, flush=True)
       continue
+    if video.video_id in done:
+      print(f'{where}: a second video called {video.video_id!r}', file=sys.stderr, flush=True)
     done.append(video.video_id)
     group.append(video)
     if len(group) == GROUP:

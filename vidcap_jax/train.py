@@ -70,7 +70,10 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   # ---------------------------------------------------------------- data
   manifest = read_manifest(config.data.dir)
   if manifest.vocabulary is None:
-    raise DataError(f'{config.data.dir} has no vocabulary; build it with a training split')
+    raise DataError(
+      f'{config.data.dir} has no vocabulary, since it has no split train (it has: '
+      f'{", ".join(manifest.splits)}); build it with a training split'
+    )
   for split in (config.data.train_split, config.data.val_split):
     if split not in manifest.splits:
       raise DataError(
@@ -108,6 +111,11 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     f'{order.videos - order.without_captions} videos, {int(order.caption_counts.sum())} captions, '
     f'vocabulary {len(vocabulary)}; {order.steps_per_epoch} steps an epoch, {total_steps} in all'
     + (f'; {order.without_captions} videos have no caption' if order.without_captions else '')
+  )
+  unread = [s.name for s in manifest.streams if s not in streams]
+  say(
+    f'streams: {", ".join(s.name for s in streams)}'
+    + (f"; this model does not read the data set's {', '.join(unread)}" if unread else '')
   )
 
   empty = config.train.batch_size - order.videos
@@ -211,6 +219,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     try:
       for step, batch in clock.watch(batches):
         clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * jax.process_count()
+        if step == first:
+          say('compiling the first step: this takes a while')
         if buckets:
           fitting = min(b for b in buckets if b >= order.longest(step))
           batch['captions'] = batch['captions'][..., :fitting]
@@ -226,6 +236,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
         ending = ''
         at_end, at_eval = done == total_steps, done % eval_steps == 0 or done == total_steps
         logs = done % config.log.every_steps == 0 or at_end
+        if step == first and not logs:
+          clock.compiled(done)
         # One step behind, so that reading a result does not keep the device waiting.
         while len(pending) > (0 if logs or at_eval else 1):
           at, seen, rows = pending.popleft()

@@ -259,9 +259,11 @@ def _check_ids(hypotheses: Mapping, references: Mapping) -> None:
       problems.append(f'no hypothesis for {_ids(missing)}')
     if unknown:
       problems.append(f'no references for {_ids(unknown)}')
+    part = '; are the references those of all splits? (--split=NAME)' if not unknown else ''
     raise MetricError(
       f'{len(hypotheses)} hypotheses do not match {len(references)} reference videos: '
       + '; '.join(problems)
+      + part
     )
 
 
