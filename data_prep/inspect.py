@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from data_prep.annotations.model import SPLIT_NAMES
 from data_prep.build import dropped_lines, stream_line
 from data_prep.progress import progress
 from data_prep.survey import (
@@ -207,8 +208,9 @@ def broken(
 
 def oddities(manifest: Manifest, surveys: Mapping[str, SplitSurvey]) -> Iterable[str]:
   """What is worth a look: videos without captions, constant or repeated features, odd lengths."""
-  if not manifest.vocabulary:
-    yield f'no split train and no vocabulary: only for evaluation; splits: {", ".join(surveys)}'
+  unusual = [name for name in surveys if name not in SPLIT_NAMES]
+  if unusual and 'train' not in surveys:
+    yield f'no split train, but {", ".join(unusual)}: is a name misspelled?'
   for name, survey in surveys.items():
     if without := [v for v, n in survey.captions.items() if not n]:
       yield f'{name}: {len(without)} videos without captions: {ids(without)}'

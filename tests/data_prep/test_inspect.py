@@ -89,6 +89,16 @@ def test_a_data_set_in_full(folder, capsys):
   assert lines[-2:] == ['Broken', 'nothing']
 
 
+def test_a_misspelled_split_is_odd(tmp_path, capsys):
+  (tmp_path / 'image').mkdir()
+  np.save(tmp_path / 'image' / 'v0.npy', np.ones((4, 3)))
+  (tmp_path / 'a.csv').write_text('id,caption,split\nv0,a b,Trainig\n')
+  options = Options('csv', (str(tmp_path / 'a.csv'),), {'image': str(tmp_path / 'image')}, '')
+  build(dataclasses.replace(options, out=str(tmp_path / 'data')))
+  assert main([str(tmp_path / 'data')]) == 0
+  assert 'no split train, but Trainig: is a name misspelled?' in squeezed(capsys.readouterr().out)
+
+
 def test_nothing_odd(tmp_path, capsys):
   (tmp_path / 'image').mkdir()
   for i in range(3):

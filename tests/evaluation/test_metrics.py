@@ -164,7 +164,9 @@ class TestCommand:
     assert json.loads((tmp_path / 'each').read_text()) == per_video
 
   def test_bad_input_is_one_line_and_a_failure(self, tmp_path):
-    with pytest.raises(SystemExit, match=r'^error: 1 hypotheses do not match 3 .*\(v2, v3\); are the references'):
+    with pytest.raises(
+      SystemExit, match=r'^error: 1 hypotheses do not match 3 .*\(v2, v3\); are the references'
+    ):
       metrics.main(self.files(tmp_path, {'v1': 'a dog'}))
 
   def test_a_missing_file_is_named(self, tmp_path):
