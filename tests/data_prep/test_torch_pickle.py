@@ -7,11 +7,13 @@ import pickle
 import struct
 import sys
 import types
+import zipfile
 
 import numpy as np
 import pytest
 
 from data_prep import torch_pickle
+from tests.data_prep.feature_files import torch_zip
 
 MAGIC = 0x1950A86A20F9469CFC6C
 TYPES = {'FloatStorage': '<f4', 'HalfStorage': '<f2', 'LongStorage': '<i8'}
@@ -105,6 +107,14 @@ def test_reads_tensors_of_every_layout(tmp_path, torch):
   assert arrays['whole'].flags.writeable
 
 
+def test_archives_of_newer_versions(tmp_path):
+  arrays = {'a': np.arange(6, dtype=np.float32).reshape(2, 3), 'b': np.ones((), np.float32)}
+  (tmp_path / 'model.pth').write_bytes(torch_zip(arrays))
+  found = torch_pickle.load_state_dict(tmp_path / 'model.pth')
+  for name, array in arrays.items():
+    np.testing.assert_array_equal(found[name], array, strict=True)
+
+
 class Runs:
   """Pickles to a call."""
 
@@ -192,6 +202,30 @@ def test_tensors_stay_within_their_storage(tmp_path, torch, offset, shape, strid
     torch_pickle.load_state_dict(path)
 
 
+def damaged_zips() -> dict[bytes, str]:
+  whole = torch_zip({'w': np.arange(100)})
+  code = whole[whole.index(b'\x80\x02') : whole.index(b'PK\x03\x04', 10)]
+
+  def archive(*members, compression=zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, 'w', compression) as made:
+      for name, data in members:
+        made.writestr(name, data)
+    return file.getvalue()
+
+  pickled, data = ('a/data.pkl', code), ('a/data/0', bytes(400))
+  return {
+    whole[:-30]: 'zip',
+    archive(('x.npy', b'')): 'without data.pkl',
+    archive(pickled): 'There is no item',
+    archive(pickled, ('a/data/0', bytes(399))): '100 elements expected, found 399 bytes',
+    archive(pickled, data, ('a/byteorder', 'big')): 'big-endian',
+    archive(pickled, data, compression=zipfile.ZIP_DEFLATED): 'is compressed',
+    whole.replace(np.float32(7).tobytes(), np.float32(8).tobytes(), 1): 'cannot be read .*CRC',
+    archive(('a/data.pkl', pickle.dumps(Runs(os.getcwd)))): 'refuses to load',
+  }
+
+
 def test_damaged_and_other_files(tmp_path, torch):
   storage = Storage('1', 'FloatStorage', np.arange(100))
   whole = legacy_bytes({'w': Tensor(storage, 0, (100,), (1,))}, [storage], torch)
@@ -202,6 +236,7 @@ def test_damaged_and_other_files(tmp_path, torch):
     whole[:30]: 'damaged',
     whole[:-1]: 'ends within',
     b'PK\x03\x04 and so on': 'zip',
+    **damaged_zips(),
     b'text': 'damaged',
     pickle.dumps(1): 'legacy format',
     legacy_bytes([1, 2], []): 'not a state dict',
