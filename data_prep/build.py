@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from data_prep.annotations import FORMATS
 from data_prep.annotations.published import NUMBERED
+from data_prep.annotations.splits import three
 from data_prep.builder import Options, Report, build
 from data_prep.progress import duration
 from vidcap_jax.data.schema import KINDS, DataError, Dropped, Manifest, Stream
@@ -62,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     '--features',
     required=True,
     metavar='NAME=PATH[,NAME=PATH]',
-    help='named streams: a folder of ID.npy or ID.npz, or an .h5 file',
+    help='named streams: a folder of ID.npy (.npz, .pkl, .pth), an .h5, .pkl, .pth or .npz file of '
+    'all videos, WebDataset .tar files, an LMDB store or a TFDS folder',
   )
   add('--out', required=True, metavar='DIR', help='folder to write')
   add(
@@ -84,17 +86,15 @@ def _parser() -> argparse.ArgumentParser:
     '--missing',
     choices=('fail', 'skip'),
     default='fail',
-    help='what becomes of videos whose features are missing or unreadable (default: fail, '
-    'naming them; skip leaves them out, counted and named in the manifest)',
+    help='what becomes of videos without features (default: fail, naming them; skip leaves them '
+    'out, counted and named in the manifest)',
   )
-  add('--optional', default='', metavar='NAME[,NAME]', help='streams that a video may lack')
   add(
-    '--kinds',
-    default='',
-    metavar='NAME=KIND[,…]',
-    help='vector, sequence, grid or regions; otherwise told from the number of axes (1: vector, '
-    '2: sequence, 3: regions, 4: grid)',
+    '--bad',
+    choices=('fail', 'skip'),
+    help='what becomes of videos with unusable features (default: as --missing)',
   )
+  _add_stream_flags(add)
   add('--dtype', choices=('float16', 'float32'), default='float16', help='of stored features')
   add('--id_map', metavar='FILE', help='lines "other_name id": features may have either name')
   default = {f.name: f.default for f in dataclasses.fields(Options)}
@@ -127,17 +127,67 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
+def _add_stream_flags(add) -> None:
+  add('--optional', default='', metavar='NAME[,NAME]', help='streams that a video may lack')
+  add(
+    '--kinds',
+    default='',
+    metavar='NAME=KIND[,…]',
+    help='vector, sequence, grid or regions; otherwise told from the number of axes (1: vector, '
+    '2: sequence, 3: regions, 4: grid)',
+  )
+  add(
+    '--layout',
+    default='',
+    metavar='NAME=AXES[,…]',
+    help='order of axes: C, TC, CT, 1TC, TNC, THWC, TCHW … (T frames, C channels, N regions, H W '
+    'rows and columns, 1 an axis of size 1); default by number of axes: C, TC, TNC, THWC',
+  )
+  add('--keys', default='', metavar='NAME=KEY[,…]', help='array of a video that has several')
+  add(
+    '--match',
+    metavar='RULE[,RULE]',
+    help='how names of features and videos may differ: path, extension, case, prefix:TEXT, none '
+    '(default: path,extension)',
+  )
+  add(
+    '--max_frames',
+    default='',
+    metavar='NAME=N[,…]',
+    help='of more frames, keep N evenly spaced ones, the first and the last among them',
+  )
+  add(
+    '--max_regions',
+    default='',
+    metavar='NAME=N[,…]',
+    help='of more regions, keep the N with the highest scores, or the first N',
+  )
+  add(
+    '--align',
+    default='',
+    metavar='NAME+NAME=POLICY[,…]',
+    help='streams of equal length; where they differ: error, truncate or resample to the shortest',
+  )
+
+
 def _options(args: argparse.Namespace) -> Options:
   # What was not given is left to the defaults of Options.
   values = {name: value for name, value in vars(args).items() if value is not None}
   own = [name for name in ('min_count', 'max_words', 'tokenizer') if name in values]
   if args.vocabulary and own:
     raise DataError(f'--vocabulary brings its own {", ".join(own)}; leave --{own[0]} out')
+  if 'match' in values:
+    values['match'] = tuple(rule for rule in values['match'].split(',') if rule not in ('', 'none'))
   return Options(
     form=values.pop('format'),
     annotations=_paths(values.pop('annotations')),
     features=_pairs('--features', values.pop('features')),
     kinds=_pairs('--kinds', values.pop('kinds')),
+    layouts=_pairs('--layout', values.pop('layout')),
+    keys=_pairs('--keys', values.pop('keys')),
+    max_frames=_numbers('--max_frames', values.pop('max_frames')),
+    max_regions=_numbers('--max_regions', values.pop('max_regions')),
+    align=_pairs('--align', values.pop('align')),
     optional=tuple(filter(None, values.pop('optional').split(','))),
     **values,
   )
@@ -158,6 +208,15 @@ def _pairs(option: str, text: str) -> dict[str, str]:
       raise DataError(f'{option}: {name!r} is given twice')
     pairs[name] = value
   return pairs
+
+
+def _numbers(option: str, text: str) -> dict[str, int]:
+  numbers = {}
+  for name, value in _pairs(option, text).items():
+    if not value.isdecimal():
+      raise DataError(f'{option}: {name}={value}: not a whole number')
+    numbers[name] = int(value)
+  return numbers
 
 
 def summary(manifest: Manifest, report: Report, out: str) -> str:
@@ -186,7 +245,7 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     )
   for stream in manifest.streams:
     unused = report.unused[stream.name]
-    note = f'; {len(unused)} files unused (first: {unused[0]})' if unused else ''
+    note = f'; features of {len(unused)} other videos unused ({three(unused)})' if unused else ''
     lines.append(f'stream     {stream.name}: {stream_line(stream)}{note}')
   shards = [shard for split in manifest.splits.values() for shard in split.shards]
   size = sum((pathlib.Path(out) / shard.file).stat().st_size for shard in shards)
@@ -208,7 +267,9 @@ def dropped_lines(manifest: Manifest) -> list[str]:
   lines = []
   for (split, reason), videos in groups.items():
     where = f' of {split}' if split else ''
-    example = videos[0].video_id if reason != 'bad features' else videos[0].reason
+    example = videos[0].video_id
+    if reason == 'bad features':
+      example += f': {videos[0].reason}'
     lines.append(f'dropped    {len(videos):>7} videos{where}: {reason} (first: {example})')
   return lines
 

@@ -15,13 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from data_prep import plan, writer
+from data_prep import coverage, plan, writer
 from data_prep.annotations import published, read_annotations, splits
 from data_prep.annotations.model import AnnotatedVideo
+from data_prep.features import declarations
 from data_prep.progress import progress
 from vidcap_jax.data.records import check_shard
 from vidcap_jax.data.schema import (
-  KINDS,
   MANIFEST_NAME,
   DataError,
   Dropped,
@@ -33,16 +33,16 @@ from vidcap_jax.data.vocabulary import (
   SPECIAL,
   Vocabulary,
   build_vocabulary,
-  coverage,
   load_vocabulary,
   tokenize,
 )
+from vidcap_jax.data.vocabulary import coverage as words_known
 
 PACKAGES = ('array_record', 'numpy', 'tensorflow-datasets')  # Whose versions are recorded.
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(declarations.Declarations):
   """What to build; the fields are the options of ``data_prep.build``."""
 
   form: str
@@ -56,8 +56,6 @@ class Options:
   language: str | None = None
   counts: str = 'fail'
   missing: str = 'fail'
-  kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  optional: Sequence[str] = ()
   dtype: str = 'float16'
   vocabulary: str | None = None
   tokenizer: str = ''  # ptb_like, or by_character for Chinese.
@@ -106,7 +104,7 @@ def build(options: Options) -> tuple[Manifest, Report]:
     options = dataclasses.replace(options, tokenizer=usual)
   name = _check_options(options)
   given = load_vocabulary(options.vocabulary) if options.vocabulary else None
-  skip = options.missing == 'skip'
+  skip = (options.bad or options.missing) == 'skip'
 
   annotations = read_annotations(options.form, options.annotations, options.language)
   aliases = splits.read_id_map(options.id_map) if options.id_map else {}
@@ -121,16 +119,15 @@ def build(options: Options) -> tuple[Manifest, Report]:
   sources = plan.open_sources(
     options.features,
     all_videos,
-    kinds=options.kinds,
-    optional=options.optional,
+    options,
     dtype=options.dtype,
     aliases=aliases,
   )
-  videos, lacking = plan.drop_lacking(all_videos, sources, skip=skip)
+  videos, lacking = plan.drop_lacking(all_videos, sources, skip=options.missing == 'skip')
   dropped = [Dropped(v.video_id, '', 'in no split') for v in unassigned] + lacking
 
   out = pathlib.Path(options.out)
-  shards = plan.plan_shards(name, videos, sources, options.shard_mb)
+  shards = plan.plan_shards(name, videos, sources, options.align, options.shard_mb)
   inputs = _inputs_hash(shards, options, given)
   manifest = _existing(out, inputs, overwrite=options.overwrite)
   unchanged, reused = manifest is not None, 0
@@ -139,8 +136,9 @@ def build(options: Options) -> tuple[Manifest, Report]:
       _vocabulary(videos, options)  # Whether there are words at all is better known now.
     found = {s.file: writer.finished_shard(out, s.file, s.key, skip=skip) for s in shards}
     if not skip:
-      _check_all([v for s in shards if not found[s.file] for v in s.videos], sources)
-    results = _write(out, shards, found, sources, skip=skip)
+      left = [v for s in shards if not found[s.file] for v in s.videos]
+      _check_all(left, sources, options.align)
+    results = _write(out, shards, found, sources, options.align, skip=skip)
     reused = sum(result is not None for result in found.values())
     for split, written in results.items():
       dropped += [Dropped(i, split, reason) for r in written for i, reason in r.dropped]
@@ -153,6 +151,7 @@ def build(options: Options) -> tuple[Manifest, Report]:
       splits={split: writer.split_of(written) for split, written in results.items()},
       vocabulary=vocabulary.to_dict() if vocabulary else None,
       dropped=tuple(dropped),
+      coverage=coverage.coverage(all_videos, results, lacking),
       categories=1 + max(v.category for v in annotations.videos.values()),
       versions={package: importlib.metadata.version(package) for package in PACKAGES},
       source={
@@ -167,7 +166,6 @@ def build(options: Options) -> tuple[Manifest, Report]:
 
   videos = _without(videos, manifest.dropped)
   words = Vocabulary.from_dict(manifest.vocabulary) if manifest.vocabulary else None
-  used = {s.stream.name: set(s.names.values()) for s in sources}
   report = Report(
     unchanged=unchanged,
     reused=reused,
@@ -179,13 +177,11 @@ def build(options: Options) -> tuple[Manifest, Report]:
     },
     without_captions={s: sum(not v.captions for v in part) for s, part in videos.items()},
     coverage={
-      split: coverage(words, (caption for v in part for caption in v.captions))
+      split: words_known(words, (caption for v in part for caption in v.captions))
       for split, part in videos.items()
       if words
     },
-    unused={
-      s.stream.name: [n for n in s.reader.ids if n not in used[s.stream.name]] for s in sources
-    },
+    unused={s.stream.name: s.unused for s in sources},
     seconds=time.monotonic() - start,
   )
   return manifest, report
@@ -213,13 +209,7 @@ def _check_options(options: Options) -> str:
       raise DataError(
         f'stream name {stream!r}: use letters, digits and underscores, first a letter'
       )
-  for what, names in (('--kinds', options.kinds), ('--optional', options.optional)):
-    for stream in names:
-      if stream not in options.features:
-        raise DataError(f'{what}: no stream {stream!r}; there are {", ".join(options.features)}')
-  for stream, kind in options.kinds.items():
-    if kind not in KINDS:
-      raise DataError(f'--kinds: {stream}={kind}: unknown kind; known: {", ".join(KINDS)}')
+  declarations.check(options, options.features)
   folder = pathlib.Path(options.out).resolve().name
   name = options.name or re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_')
   if not re.fullmatch(r'[a-z][a-z0-9_]*', name):
@@ -252,7 +242,7 @@ def _inputs_hash(
   shards: Sequence[plan.ShardPlan], options: Options, given: Vocabulary | None
 ) -> str:
   words = given.to_dict() if given else [options.tokenizer, options.min_count, options.max_words]
-  parts = [[(s.split, s.file, s.key) for s in shards], words, options.missing]
+  parts = [[(s.split, s.file, s.key) for s in shards], words, options.missing, options.bad]
   return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
@@ -282,19 +272,19 @@ def _existing(out: pathlib.Path, inputs: str, *, overwrite: bool) -> Manifest | 
   return None
 
 
-def _check_all(videos, sources: Sequence[writer.Source]) -> None:
+def _check_all(videos, sources: Sequence[writer.Source], align: Mapping[str, str]) -> None:
   """Reads every feature once, to name all bad ones before anything is written."""
   problems = []
   for video in progress(videos, len(videos), 'checking features'):
     try:
-      writer.load_video(video, sources)
+      writer.load_video(video, sources, align)
     except DataError as error:
       problems.append(f'{video.video_id}: {error}')
   if problems:
     raise DataError(
       f'{len(problems)} of {len(videos)} videos have bad features: '
       + plan.listed(problems)
-      + '; leave them out with --missing=skip'
+      + '; leave them out with --bad=skip'
     )
 
 
@@ -303,6 +293,7 @@ def _write(
   shards: Sequence[plan.ShardPlan],
   found: Mapping[str, writer.ShardResult | None],
   sources: Sequence[writer.Source],
+  align: Mapping[str, str],
   *,
   skip: bool,
 ) -> dict[str, list[writer.ShardResult]]:
@@ -319,6 +310,7 @@ def _write(
         shard.key,
         shard.videos,
         sources,
+        align=align,
         statistics=shard.split == 'train',
         skip=skip,
         done=lambda: next(ticks),

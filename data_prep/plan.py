@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from data_prep import writer
 from data_prep.annotations import splits
 from data_prep.annotations.model import AnnotatedVideo
-from data_prep.features import open_features, read_sidecar
+from data_prep.features import names, open_features, read_sidecar
 from data_prep.features.check import describe
+from data_prep.features.declarations import Declarations
 from vidcap_jax.data.schema import DataError, Dropped
 
 SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
@@ -29,9 +30,8 @@ class ShardPlan:
 def open_sources(
   features: Mapping[str, str],
   videos: Videos,
+  declared: Declarations,
   *,
-  kinds: Mapping[str, str],
-  optional: Sequence[str],
   dtype: str,
   aliases: Mapping[str, str],
 ) -> list[writer.Source]:
@@ -40,46 +40,43 @@ def open_sources(
   Args:
     features: stream -> path.
     videos: by split.
-    kinds: declared kinds, by stream.
-    optional: streams that a video may lack.
+    declared: what is said of the streams.
     dtype: of storage.
     aliases: video id -> other name that its features may have.
 
   Raises:
-    DataError: nothing at a path, no features there for any of the videos, or arrays that are no
-      known kind.
+    DataError: nothing at a path, no features there for any of the videos, several that one video
+      may have, or arrays that are of no known or of another layout.
   """
   ids = [v.video_id for part in videos.values() for v in part]
+  normal = names.normal_form(declared.match)
   sources = []
   for stream_name, path in features.items():
-    reader = open_features(stream_name, path)
+    reader = open_features(stream_name, path, declared.keys.get(stream_name))
     known = read_sidecar(stream_name, path)
-    names = {}
-    for video_id in ids:
-      if video_id in reader.ids:
-        names[video_id] = video_id
-      elif aliases.get(video_id) in reader.ids:
-        names[video_id] = aliases[video_id]
-    if not names:
+    found = names.match(ids, reader.ids, aliases, normal, stream_name)
+    if not found:
       raise DataError(
         f'stream {stream_name!r}: no features in {path} are named by a video of the splits: '
-        f'features {splits.three(reader.ids)}; videos {splits.three(ids)}'
+        f'features {splits.three(reader.ids)}; videos {splits.three(ids)}; see --match and --id_map'
       )
-    stream = describe(
+    stream, layout = describe(
       stream_name,
       reader,
-      _sample(names),
-      kind=kinds.get(stream_name) or known.get('kind'),
+      _sample(found),
+      declared=declared.layouts.get(stream_name) or known.get('layout'),
+      kind=declared.kinds.get(stream_name) or known.get('kind'),
       dtype=dtype,
-      optional=stream_name in optional,
+      optional=stream_name in declared.optional,
       known=known,
     )
-    sources.append(writer.Source(stream, reader, names))
+    limits = (declared.max_frames.get(stream_name), declared.max_regions.get(stream_name))
+    sources.append(writer.Source(stream, reader, found, layout, *limits))
   return sources
 
 
-def _sample(names: Mapping[str, str]) -> list[str]:
-  found = list(names.values())
+def _sample(names_of: Mapping[str, str]) -> list[str]:
+  found = list(names_of.values())
   return found[:: max(1, len(found) // SAMPLES)][:SAMPLES]
 
 
@@ -117,10 +114,16 @@ def drop_lacking(
     raise DataError(
       f'{len(lacking)} of {sum(map(len, videos.values()))} videos have no features ({where}): '
       + listed(f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking)
+      + ''.join(map(_left_over, sources))
       + '; leave them out with --missing=skip, or name streams that may be absent in --optional'
     )
   check_not_empty(kept, dropped)
   return kept, dropped
+
+
+def _left_over(source: writer.Source) -> str:
+  unused = source.unused
+  return f'; features of {source.stream.name} without video: {splits.three(unused)}' * bool(unused)
 
 
 def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
@@ -137,7 +140,11 @@ def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
 
 
 def plan_shards(
-  dataset: str, videos: Videos, sources: Sequence[writer.Source], shard_mb: float
+  dataset: str,
+  videos: Videos,
+  sources: Sequence[writer.Source],
+  align: Mapping[str, str],
+  shard_mb: float,
 ) -> list[ShardPlan]:
   """Cuts each split into shards of about ``shard_mb`` MiB."""
   size = max(1.0, sum(map(_bytes_per_video, sources)))
@@ -147,7 +154,7 @@ def plan_shards(
     shards = [part[i : i + per_shard] for i in range(0, len(part), per_shard)]
     for i, shard in enumerate(shards):
       file = writer.shard_name(dataset, split, i, len(shards))
-      plan.append(ShardPlan(split, file, shard, writer.shard_key(shard, sources)))
+      plan.append(ShardPlan(split, file, shard, writer.shard_key(shard, sources, align)))
   return plan
 
 
@@ -155,9 +162,11 @@ def _bytes_per_video(source: writer.Source) -> float:
   sizes = []
   for name in _sample(source.names):
     try:
-      sizes.append(source.reader.read(name).size)
+      array = source.reader.read(name)
     except DataError:  # Reported when it is its turn.
       continue
+    kept = min(1.0, (source.max_frames or len(array)) / max(1, len(array))) if array.ndim else 1.0
+    sizes.append(array.size * kept)
   width = 2 if source.stream.dtype == 'float16' else 4
   return width * sum(sizes) / max(1, len(sizes))
 

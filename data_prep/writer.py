@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from data_prep.annotations.model import AnnotatedVideo
-from data_prep.features import FeatureReader
+from data_prep.features import FeatureReader, lengths
 from data_prep.features.check import load
+from data_prep.features.layout import Layout
 from data_prep.features.statistics import Moments
 from vidcap_jax.data.records import (
   Video,
@@ -36,20 +37,54 @@ _METADATA = ('dataset_info.json', 'features.json')
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """One stream and where its features come from: ``names`` maps video ids to feature names."""
+  """One stream, where its features come from and how they are brought into form.
+
+  Attributes:
+    stream: as it is stored.
+    reader: of the features.
+    names: video id -> name of its features.
+    layout: of the arrays as found.
+    max_frames, max_regions: how much is kept of one video, None for all.
+  """
 
   stream: Stream
   reader: FeatureReader
   names: Mapping[str, str]
+  layout: Layout
+  max_frames: int | None = None
+  max_regions: int | None = None
+
+  @property
+  def unused(self) -> list[str]:
+    """Names of features that belong to no video."""
+    used = set(self.names.values())
+    return [name for name in self.reader.ids if name not in used]
+
+  def load(self, video_id: str) -> np.ndarray:
+    """A video's array, checked; T = 0 if it has none."""
+    name = self.names.get(video_id)
+    if name is None:
+      return absent(self.stream)
+    return load(self.reader, name, self.stream, self.layout, self.max_regions)
 
 
 @dataclasses.dataclass
 class ShardResult:
-  """A finished shard, and what its videos add to the manifest."""
+  """A finished shard, and what its videos add to the manifest.
+
+  Attributes:
+    shard: as in the manifest.
+    captions: of all its videos.
+    dropped: (id, reason) of videos with unusable features.
+    present: how many videos have each stream.
+    longest, most_regions: of any video, by stream.
+    moments: by stream; of the training split.
+  """
 
   shard: Shard
   captions: int
   dropped: list[tuple[str, str]]
+  present: dict[str, int]
   longest: dict[str, int]
   most_regions: dict[str, int]
   moments: dict[str, Moments]
@@ -70,22 +105,25 @@ class ShardResult:
     return cls(**{**data, **fixed})
 
 
-def load_video(video: AnnotatedVideo, sources: Sequence[Source]) -> Video:
+def load_video(video: AnnotatedVideo, sources: Sequence[Source], align: Mapping[str, str]) -> Video:
   """Reads and checks all features of a video; DataError names the file at fault."""
-  features = {}
+  features = {source.stream.name: source.load(video.video_id) for source in sources}
+  features = lengths.align(features, align)
   for source in sources:
-    name = source.names.get(video.video_id)
-    features[source.stream.name] = (
-      absent(source.stream) if name is None else load(source.reader, name, source.stream)
-    )
+    if source.max_frames is not None:
+      name = source.stream.name
+      features[name] = lengths.limit(features[name], source.max_frames)
   return Video(video.video_id, tuple(video.captions), features, video.category)
 
 
-def shard_key(videos: Sequence[AnnotatedVideo], sources: Sequence[Source]) -> str:
+def shard_key(
+  videos: Sequence[AnnotatedVideo], sources: Sequence[Source], align: Mapping[str, str]
+) -> str:
   """Identifies a shard's inputs: videos, captions, streams, and size and time of their files."""
-  digest = hashlib.sha256()
+  digest = hashlib.sha256(json.dumps(align, sort_keys=True).encode())
   for source in sources:
-    digest.update(json.dumps(dataclasses.asdict(source.stream), sort_keys=True).encode())
+    form = [source.reader.key, source.layout.axes, source.max_frames, source.max_regions]
+    digest.update(json.dumps([dataclasses.asdict(source.stream), form], sort_keys=True).encode())
   for video in videos:
     files = []
     for source in sources:
@@ -128,6 +166,7 @@ def build_shard(
   videos: Sequence[AnnotatedVideo],
   sources: Sequence[Source],
   *,
+  align: Mapping[str, str],
   statistics: bool,
   skip: bool,
   done: Callable[[], object],
@@ -141,6 +180,7 @@ def build_shard(
     videos: that go into it.
     sources: of their features.
     statistics: whether to gather means and deviations (training split).
+    align: streams of equal length, see ``lengths.align``.
     skip: leave videos with bad features out instead of failing.
     done: called after each video.
   """
@@ -151,6 +191,7 @@ def build_shard(
     0,
     [],
     dict.fromkeys(streams, 0),
+    dict.fromkeys(streams, 0),
     {n: 0 for n, s in streams.items() if s.kind == 'regions'},
     {n: Moments.zeros(s.channels) for n, s in streams.items()} if statistics else {},
   )
@@ -158,7 +199,7 @@ def build_shard(
   def records():
     for annotated in videos:
       try:
-        video = load_video(annotated, sources)
+        video = load_video(annotated, sources, align)
       except DataError as error:
         if not skip:
           raise
@@ -180,6 +221,7 @@ def build_shard(
 def _add(result: ShardResult, video: Video, streams: Mapping[str, Stream]) -> None:
   result.captions += len(video.captions)
   for name, array in video.features.items():
+    result.present[name] += len(array) > 0
     result.longest[name] = max(result.longest[name], len(array))
     if name in result.most_regions:
       result.most_regions[name] = max(result.most_regions[name], array.shape[1])

@@ -165,6 +165,20 @@ def test_predicting_together(workdir, tiny_data, tmp_path, capsys):
   assert json.loads(capsys.readouterr().out)['caption'] == together['caption']
 
 
+def test_predicting_from_features_with_channels_first(workdir, tmp_path, capsys):
+  one, frames = restored(workdir, 'one'), np.linspace(-1, 1, 3 * tiny.CHANNELS, dtype=np.float32)
+  frames = frames.reshape(3, tiny.CHANNELS)
+  for folder, array, made in (('tc', frames, {}), ('ct', frames.T, {'layout': 'CT'})):
+    (tmp_path / folder).mkdir()
+    np.save(tmp_path / folder / 'clip.npy', array)
+    (tmp_path / folder / 'stream.json').write_text(json.dumps(made))
+  outputs = []
+  for inputs in ('tc/clip.npy', 'ct/clip.npy', 'ct'):
+    assert predict.predict(one, f'image={tmp_path / inputs}') == 0
+    outputs.append(capsys.readouterr().out)
+  assert len(set(outputs)) == 1
+
+
 # ---------------------------------------------------------------- several captions of a video
 
 

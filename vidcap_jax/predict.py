@@ -105,7 +105,8 @@ def _streams_of(members: Sequence[Restored]) -> tuple[Stream, ...]:
 def _from_features(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result] | None:
   """Videos from given features, by id; None if the inputs are no features."""
   from data_prep import features  # reads many forms; training does without it
-  from data_prep.features import check
+  from data_prep.features import check, layout
+  from data_prep.features.folder import FolderReader
 
   paths = _streams_given(streams, inputs)
   if paths is None:
@@ -113,13 +114,17 @@ def _from_features(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result]
   # A lone file is one entry of its folder; the first stream's names the video.
   lone_id = next(iter(paths.values())).stem
   readers: dict[str, features.FeatureReader] = {}
+  layouts: dict[str, layout.Layout | None] = {}
   names: dict[str, dict[str, str]] = {}  # stream -> video id -> name in the reader
   for stream in streams:
     path = paths[stream.name]
     lone = path.suffix in _ARRAYS
     folder = path.parent if lone else path
-    _check_making(stream, features.read_sidecar(stream.name, folder), folder)
-    reader = readers[stream.name] = features.open_features(stream.name, folder)
+    made = features.read_sidecar(stream.name, folder)
+    _check_making(stream, made, folder)
+    layouts[stream.name] = layout.parse(made['layout']) if made.get('layout') else None
+    open_it = FolderReader if lone else features.open_features
+    reader = readers[stream.name] = open_it(stream.name, path, None)
     names[stream.name] = {lone_id: path.stem} if lone else {name: name for name in reader.ids}
   required = [s.name for s in streams if not s.optional]
 
@@ -130,7 +135,7 @@ def _from_features(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result]
         continue
       try:
         arrays = {
-          s.name: check.load(readers[s.name], names[s.name][video_id], s)
+          s.name: check.load(readers[s.name], names[s.name][video_id], s, layouts[s.name])
           if video_id in names[s.name]
           else absent(s)
           for s in streams

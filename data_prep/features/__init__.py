@@ -2,65 +2,78 @@
 
 reader = open_features('image', 'features/')
 reader.ids                  # names found, without extension
-reader.read('video0')       # a float array, or DataError naming the file
+reader.read('video0')       # an array as stored, or DataError naming the file
+
+Each form is a subclass of ``FeatureReader``; ``FORMS`` lists them.
 """
 
 import json
 import pathlib
-from collections.abc import Collection, Mapping
-from typing import Protocol
-
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from data_prep.features.folder import FolderReader
 from data_prep.features.h5 import H5_SUFFIXES, H5Reader
+from data_prep.features.lmdb_store import DATA_FILE, LMDB_SUFFIXES, LmdbReader
+from data_prep.features.one_file import DICTIONARIES, OneFileReader
+from data_prep.features.reader import FeatureReader
+from data_prep.features.tar import TAR_SUFFIX, TarReader
+from data_prep.features.tfds_folder import INFO_FILE, TfdsReader
 from vidcap_jax.data.schema import DataError
 
 SIDECAR = 'stream.json'
 
 
-class FeatureReader(Protocol):
-  """One stream's features, read one video at a time."""
+class Form(NamedTuple):
+  """A form of features: in words, whether a path has it, and its reader."""
 
-  path: pathlib.Path
-
-  @property
-  def ids(self) -> Collection[str]:
-    """Names of the videos that have features."""
-
-  def where(self, name: str) -> str:
-    """The file, and the place in it, for messages."""
-
-  def fingerprint(self, name: str) -> str:
-    """Changes when the file does (size and time), without reading it."""
-
-  def read(self, name: str) -> np.ndarray:
-    """The array as stored; DataError if it cannot be read."""
+  words: str
+  has: Callable[[pathlib.Path], bool]
+  reader: Callable[[str, pathlib.Path, str | None], FeatureReader]
 
 
-def open_features(stream: str, path) -> FeatureReader:
-  """Opens a folder of .npy/.npz files, or one .h5 file with a data set per video.
+def _named(*suffixes: str) -> Callable[[pathlib.Path], bool]:
+  return lambda path: path.is_file() and path.suffix.lower() in suffixes
+
+
+# The first that a path has is taken.
+FORMS = (
+  Form('one .h5 file', _named(*H5_SUFFIXES), H5Reader),
+  Form('one .pkl, .pth or .npz file with a dictionary', _named(*DICTIONARIES), OneFileReader),
+  Form('a .tar file', _named(TAR_SUFFIX), TarReader),
+  Form('an LMDB file', _named(*LMDB_SUFFIXES), LmdbReader),
+  Form('an LMDB folder', lambda path: (path / DATA_FILE).is_file(), LmdbReader),
+  Form('a TFDS folder', lambda path: (path / INFO_FILE).is_file(), TfdsReader),
+  Form('a folder of .tar files', lambda path: any(path.glob('*' + TAR_SUFFIX)), TarReader),
+  Form('a folder of .npy, .npz, .pkl or .pth files', pathlib.Path.is_dir, FolderReader),
+)
+
+
+def open_features(stream: str, path, key: str | None = None) -> FeatureReader:
+  """Opens features of any form in ``FORMS``.
+
+  Args:
+    stream: name of the stream.
+    path: a file or folder.
+    key: name of the array where there are several of a video, if it is not the stream's.
 
   Raises:
-    DataError: nothing there, or nothing in it.
+    DataError: nothing there, of no known form, damaged as a whole, or nothing in it.
   """
   path = pathlib.Path(path)
-  if path.is_dir():
-    return FolderReader(stream, path)
   if not path.exists():
     raise DataError(f'stream {stream!r}: {path}: no such folder or file')
-  if path.suffix.lower() in H5_SUFFIXES:
-    return H5Reader(stream, path)
-  raise DataError(
-    f'stream {stream!r}: {path}: give a folder of .npy or .npz files, or one .h5 file'
-  )
+  for form in FORMS:
+    if form.has(path):
+      return form.reader(stream, path, key)
+  raise DataError(f'stream {stream!r}: {path}: give ' + ', '.join(form.words for form in FORMS))
 
 
 def read_sidecar(stream: str, path) -> Mapping:
   """What is known of a stream's making: its ``stream.json``, an empty mapping without one.
 
   In a folder of features it lies beside them; beside ``image.h5`` it is ``image.stream.json``.
-  Keys, all optional: kind, extractor, version, sampling, dtype, name.
+  Keys, all optional: kind, layout, extractor, version, sampling, dtype, name.
 
   Raises:
     DataError: it is not a JSON object, or a value is of the wrong type.
@@ -73,7 +86,7 @@ def read_sidecar(stream: str, path) -> Mapping:
     data = json.loads(file.read_text())
   except ValueError as error:
     raise DataError(f'stream {stream!r}: {file}: not a JSON file: {error}') from None
-  types = {'kind': str, 'extractor': str, 'version': str, 'sampling': dict}
+  types = {'kind': str, 'layout': str, 'extractor': str, 'version': str, 'sampling': dict}
   if not isinstance(data, dict):
     raise DataError(f'stream {stream!r}: {file}: not a JSON object')
   for key, kind in types.items():

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from data_prep.features import FeatureReader
+from data_prep.features import FeatureReader, layout
+from data_prep.features.layout import AXES, Layout
 from vidcap_jax.data.schema import KINDS, DataError, Stream
-
-KIND_OF_RANK = {1: 'vector', 2: 'sequence', 3: 'regions', 4: 'grid'}
 
 
 def describe(
@@ -16,53 +15,47 @@ def describe(
   reader: FeatureReader,
   samples: Iterable[str],
   *,
+  declared: str | None,
   kind: str | None,
   dtype: str,
   optional: bool = False,
   known: Mapping,
-) -> Stream:
-  """Finds a stream's kind and sizes from a few of its videos; the majority decides.
+) -> tuple[Stream, Layout]:
+  """Finds a stream's layout, kind and sizes from a few of its videos; the majority decides.
 
   Args:
     name: of the stream.
     reader: its features.
     samples: names to look at, in the reader.
-    kind: as declared, or None to tell it from the arrays' rank.
+    declared: the layout, or None to tell it from the arrays' shapes.
+    kind: as declared, or None to tell it from the layout.
     dtype: of storage.
     optional: whether a video may lack the stream.
     known: the sidecar: extractor, version, sampling.
 
   Raises:
-    DataError: no sample is readable, or no kind has that many axes.
+    DataError: no sample is readable, they are of no known or of several layouts, or not of the
+      one that is declared.
   """
-  shapes: collections.Counter[tuple[int, ...]] = collections.Counter()
-  failure = None
+  shapes, failure = [], None
   for sample in samples:
     try:
-      array = _as_kind(reader.read(sample), kind)
+      shapes.append(reader.read(sample).shape)
     except DataError as error:
       failure = error
-      continue
-    # The free axes do not take part in the vote.
-    fixed = array.shape[1:] if array.ndim == 4 else array.shape[-1:]
-    shapes[(array.ndim, *fixed)] += 1
   if not shapes:
     raise DataError(f'stream {name!r}: no readable features among those tried: {failure}')
-  ((rank, *sizes), _), *_ = shapes.most_common(1)
-  if kind is None:
-    if rank not in KIND_OF_RANK:
-      raise DataError(
-        f'stream {name!r}: {reader.path}: arrays with {rank} axes; known are '
-        + ', '.join(f'{k} ({", ".join(axes)})' for k, axes in KINDS.items())
-      )
-    kind = KIND_OF_RANK[rank]
-  if rank != len(KINDS[kind]):
-    raise DataError(
-      f'stream {name!r}: {reader.path}: declared as {kind}, with axes '
-      f'({", ".join(KINDS[kind])}), but its arrays have {rank}'
-    )
-  shape = (*(None,) * (rank - len(sizes)), *sizes)
-  return Stream(
+  where = f'stream {name!r}: {reader.path}'
+  try:
+    axes = layout.parse(declared) if declared else layout.settle(shapes, kind)
+  except DataError as error:
+    raise DataError(f'{where}: {error}; declare it with --layout={name}=…') from None
+  if kind not in (None, axes.kind):
+    raise DataError(f'{where}: the layout {axes.axes} is a {axes.kind}, not a {kind}')
+  sizes = _sizes(shapes, axes, where)
+  kind = axes.kind
+  shape = (*(None,) * (len(KINDS[kind]) - len(sizes)), *sizes)
+  stream = Stream(
     name,
     kind,
     shape,
@@ -72,10 +65,47 @@ def describe(
     sampling=known.get('sampling'),
     optional=optional,
   )
+  return stream, axes
 
 
-def load(reader: FeatureReader, name: str, stream: Stream) -> np.ndarray:
+def _sizes(shapes: Iterable[layout.Shape], axes: Layout, where: str) -> layout.Shape:
+  """The sizes of the axes that do not vary, those of most of the shapes."""
+  shapes = list(shapes)
+  fitting = [shape for shape in map(axes.shape, shapes) if shape is not None]
+  if 2 * len(fitting) < len(shapes):
+    wrong = next(shape for shape in shapes if axes.shape(shape) is None)
+    raise DataError(
+      f'{where}: declared as {axes.kind}, with axes {axes.axes}, but its arrays have '
+      f'{len(wrong)} axes, as in {wrong}'
+    )
+  # The free axes do not take part in the vote.
+  votes = collections.Counter(s[1:] if axes.kind == 'grid' else s[-1:] for s in fitting)
+  ((sizes, count),) = votes.most_common(1)
+  if 2 * count < len(fitting):
+    shown = ', '.join(map(str, list(dict.fromkeys(shapes))[:3]))
+    raise DataError(
+      f'{where}: as {axes.axes}, its arrays ({shown}, …) have no common number of channels; '
+      'declare another --layout'
+    )
+  return sizes
+
+
+def load(
+  reader: FeatureReader,
+  name: str,
+  stream: Stream,
+  axes: Layout | None = None,
+  most_regions: int | None = None,
+) -> np.ndarray:
   """Reads one video's array and returns it as a record holds it.
+
+  Args:
+    reader: of the stream's features.
+    name: of the video's features in it.
+    stream: what it is to be.
+    axes: layout of the arrays; None: as stored.
+    most_regions: of more regions a frame only those with the highest scores are kept (the first,
+      if the features have no scores).
 
   Returns:
     An array of the stream's dtype; a vector as (1, D). An array without frames (of a stream that
@@ -86,9 +116,14 @@ def load(reader: FeatureReader, name: str, stream: Stream) -> np.ndarray:
       infinite, or too large for the dtype. The message names the file.
   """
   where = reader.where(name)
-  array = _as_kind(reader.read(name), stream.kind)
-  if array.dtype.kind not in 'fiu':
-    raise DataError(f'{where}: holds {array.dtype}, not real numbers')
+  found = reader.read(name)
+  if found.dtype.kind not in 'fiu':
+    raise DataError(f'{where}: holds {found.dtype}, not real numbers')
+  axes = axes or Layout(AXES[stream.kind])
+  try:
+    array = axes.order(found)
+  except DataError as error:
+    raise DataError(f'{where}: {error}, the stream has {_show(stream.shape)}') from None
   fits = len(array.shape) == len(stream.shape) and all(
     want is None or want == have for want, have in zip(stream.shape, array.shape, strict=True)
   )
@@ -100,14 +135,34 @@ def load(reader: FeatureReader, name: str, stream: Stream) -> np.ndarray:
     stored = np.ascontiguousarray(array, stream.dtype)
   if not np.isfinite(stored).all():
     raise DataError(f'{where}: {_not_finite(array, stream.dtype)}')
+  if most_regions is not None and stream.kind == 'regions' and array.shape[1] > most_regions:
+    stored = _best(stored, reader.read_scores(name), most_regions, where)
   return stored[None] if stream.kind == 'vector' else stored
 
 
-def _as_kind(array: np.ndarray, kind: str | None) -> np.ndarray:
-  # Vectors are often saved as (1, D); declared as vectors, these are meant.
-  if kind == 'vector' and array.ndim == 2 and len(array) == 1:
-    return array[0]
-  return array
+def _best(array: np.ndarray, scores: np.ndarray | None, most: int, where: str) -> np.ndarray:
+  """Of each frame's regions those with the highest scores, highest first, or the first ones.
+
+  Args:
+    array: (T, N, D).
+    scores: (T, N), or None.
+    most: how many to keep.
+    where: for messages.
+  """
+  if scores is None:
+    return array[:, :most]
+  frames, regions, _ = array.shape
+  if scores.size != frames * regions or scores.dtype.kind not in 'fiu':
+    raise DataError(
+      f'{where}: scores are {scores.dtype} of shape {scores.shape}, for {frames} frames of '
+      f'{regions} regions'
+    )
+  if np.isnan(scores).any():
+    raise DataError(f'{where}: {int(np.isnan(scores).sum())} of {scores.size} scores are NaN')
+  ranked = scores.reshape(frames, regions).astype(np.float64)
+  ranked = np.where(array.any(axis=-1), ranked, -np.inf)  # All-zero regions are absent ones.
+  order = np.argsort(-ranked, axis=1, kind='stable')[:, :most]  # (T, most)
+  return np.take_along_axis(array, order[:, :, None], axis=1)
 
 
 def _show(shape) -> str:

@@ -1,34 +1,35 @@
-"""Features as one .npy or .npz file per video, named by the video's id."""
+"""Features as one file per video, named by the video's id."""
 
+import contextlib
 import os
 import pathlib
-import zipfile
+from collections.abc import Iterator
 
-import numpy as np
-
+from data_prep.features.decode import SUFFIXES, decode
+from data_prep.features.reader import Arrays, FeatureReader
 from vidcap_jax.data.schema import DataError
 
-SUFFIXES = ('.npy', '.npz')
 
+class FolderReader(FeatureReader):
+  """Reads ``FOLDER/ID.npy``, ``.npz``, ``.pkl`` or ``.pth``; in folders below, ``FOLDER/A/ID.npy``
+  has the name ``A/ID``."""
 
-class FolderReader:
-  """Reads ``FOLDER/ID.npy`` and ``FOLDER/ID.npz`` (with one array, or one named by the stream)."""
-
-  def __init__(self, stream: str, path: pathlib.Path):
-    self.stream = stream
-    self.path = path
+  def __init__(self, stream: str, path: pathlib.Path, key: str | None):
+    """Opens a folder, or one file alone as if nothing else were in its folder."""
+    lone = path.is_file()
+    super().__init__(stream, path.parent if lone else path, key)
     self._files: dict[str, str] = {}
-    for entry in sorted(os.listdir(path)):
-      name, suffix = os.path.splitext(entry)
+    for file in [path.name] if lone else sorted(_files_below(path)):
+      name, suffix = os.path.splitext(file)
       if suffix.lower() not in SUFFIXES:
         continue
       if name in self._files:
         raise DataError(
-          f'stream {stream!r}: {path}: both {self._files[name]} and {entry} are there; remove one'
+          f'stream {stream!r}: {path}: both {self._files[name]} and {file} are there; remove one'
         )
-      self._files[name] = entry
+      self._files[name] = file
     if not self._files:
-      raise DataError(f'stream {stream!r}: {path}: no .npy or .npz file in this folder')
+      raise DataError(f'stream {stream!r}: {path}: no file {", ".join(SUFFIXES)} in this folder')
 
   @property
   def ids(self):
@@ -41,41 +42,17 @@ class FolderReader:
     status = (self.path / self._files[name]).stat()
     return f'{self._files[name]}:{status.st_size}:{status.st_mtime_ns}'
 
-  def read(self, name: str) -> np.ndarray:
-    path = self.path / self._files[name]
-    try:
-      if not path.stat().st_size:
-        raise DataError(f'{path}: empty file (0 bytes)')
-      with path.open('rb') as file:
-        start = file.read(6)
-      # The content decides, not the name: np.savez adds no suffix of its own to an open file.
-      if start[:4] == b'PK\x03\x04':
-        return self._from_npz(path)
-      if start != b'\x93NUMPY':
-        raise DataError(f'{path}: not a NumPy file')
-      return np.load(path, allow_pickle=False)
-    except DataError:
-      raise
-    # Damaged files raise what they like (ValueError, EOFError, zlib.error, MemoryError …).
-    except Exception as error:
-      raise DataError(f'{path}: cannot be read: {_reason(error)}') from None
-
-  def _from_npz(self, path: pathlib.Path) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as arrays:
-      names = arrays.files
-      chosen = self.stream if self.stream in names else names[0] if len(names) == 1 else None
-      if chosen is None:
-        raise DataError(
-          f'{path}: holds {len(names)} arrays ({", ".join(names[:5])}), none of them '
-          f'named {self.stream!r}'
-        )
-      return arrays[chosen]
+  @contextlib.contextmanager
+  def arrays(self, name: str) -> Iterator[Arrays]:
+    with (self.path / self._files[name]).open('rb') as file:
+      yield decode(file)
 
 
-def _reason(error: Exception) -> str:
-  text = str(error).splitlines()[0] if str(error) else type(error).__name__
-  if 'allow_pickle' in text:
-    return 'it holds Python objects, not numbers'
-  if isinstance(error, (EOFError, zipfile.BadZipFile)) or 'reshape' in text or 'EOF' in text:
-    return f'truncated or damaged ({text})'
-  return text
+def _files_below(path: pathlib.Path) -> Iterator[str]:
+  """Files of a folder and those below it, relative to it; links that lead back are not followed."""
+  seen = set()
+  for folder, folders, files in os.walk(path, followlinks=True):
+    seen.add(os.path.realpath(folder))
+    folders[:] = [f for f in folders if os.path.realpath(os.path.join(folder, f)) not in seen]
+    for file in files:
+      yield (pathlib.Path(folder) / file).relative_to(path).as_posix()

@@ -98,9 +98,11 @@ def write_h5(path: pathlib.Path, features: Mapping) -> pathlib.Path:
 
 
 def write_lmdb(path: pathlib.Path, features: Mapping) -> pathlib.Path:
-  with lmdb.open(str(path), map_size=2**24) as store, store.begin(write=True) as transaction:
-    for name, array in features.items():
-      transaction.put(name.encode(), array if isinstance(array, bytes) else npy(array))
+  with lmdb.open(str(path), map_size=2**24, sync=False) as store:
+    with store.begin(write=True) as transaction:
+      for name, array in features.items():
+        transaction.put(name.encode(), array if isinstance(array, bytes) else npy(array))
+    store.sync(True)
   return path
 
 

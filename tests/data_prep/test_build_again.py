@@ -41,7 +41,13 @@ def test_built_again_nothing_is_done(source):
 
 @pytest.mark.parametrize(
   'change',
-  [{'min_count': 2}, {'dtype': 'float32'}, {'missing': 'skip'}, {'optional': ('image',)}],
+  [
+    {'min_count': 2},
+    {'dtype': 'float32'},
+    {'missing': 'skip'},
+    {'optional': ('image',)},
+    {'max_frames': {'image': 2}},
+  ],
 )
 def test_other_options_need_overwrite(source, change):
   manifest, _ = build(options(source, shard_mb=1e-5))
@@ -73,12 +79,12 @@ def test_interrupted_build_goes_on(source, monkeypatch):
   assert len(whole.splits['train'].shards) > 1
   real = writer.load_video
 
-  def stop_at_v5(video, sources):
+  def stop_at_v5(video, *arguments):
     if video.video_id == 'v5':
       raise KeyboardInterrupt
-    return real(video, sources)
+    return real(video, *arguments)
 
-  monkeypatch.setattr(builder, '_check_all', lambda videos, sources: None)
+  monkeypatch.setattr(builder, '_check_all', lambda *arguments: None)
   with monkeypatch.context() as patch:
     patch.setattr(writer, 'load_video', stop_at_v5)
     with pytest.raises(KeyboardInterrupt):

@@ -50,7 +50,7 @@ def test_bad_features_fail_before_anything_is_written(source):
     f'v1: {source}/image/v1.npy: 8 of 8 values are NaN',
     f'v2: {source}/image/v2.npy: shape (2, 5), the stream has (any, 4)',
     f'v5: {source}/image/v5.npy: empty file (0 bytes)',
-    '--missing=skip',
+    '--bad=skip',
   ):
     assert text in message
   assert not (source / 'out').exists()

@@ -1,9 +1,8 @@
 import json
 
-import h5py
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.features import open_features, read_sidecar
@@ -21,53 +20,14 @@ def folder(path, **arrays):
   return path
 
 
-def stream_of(path, *, kind=None, dtype='float16', known=None):
+def described(path, *, layout=None, kind=None, dtype='float16', known=None):
   reader = open_features('image', path)
-  return describe('image', reader, list(reader.ids), kind=kind, dtype=dtype, known=known or {})
+  declared = {'declared': layout, 'kind': kind, 'dtype': dtype, 'known': known or {}}
+  return describe('image', reader, list(reader.ids), **declared)
 
 
-def test_folder_of_npy_and_npz(tmp_path):
-  folder(tmp_path, a=np.ones((2, 4)))
-  np.savez(tmp_path / 'b.npz', x=np.zeros((3, 4)))
-  np.savez(tmp_path / 'c.c.npz', x=np.zeros((3, 4)), image=np.ones((1, 4)))
-  (tmp_path / 'notes.txt').write_text('x')
-  reader = open_features('image', tmp_path)
-  assert list(reader.ids) == ['a', 'b', 'c.c']
-  assert reader.read('a').shape == (2, 4)
-  assert reader.read('b').shape == (3, 4)
-  assert reader.read('c.c').tolist() == [[1] * 4]
-  assert reader.where('c.c') == str(tmp_path / 'c.c.npz')
-
-
-def test_h5(tmp_path):
-  path = tmp_path / 'image.h5'
-  with h5py.File(path, 'w') as file:
-    file['b'] = np.ones((2, 4), np.float32)
-    file['a'] = np.zeros((1, 4), np.float32)
-    file['group/inner'] = np.zeros(3)
-  reader = open_features('image', path)
-  assert sorted(reader.ids) == ['a', 'b']
-  np.testing.assert_array_equal(reader.read('b'), np.ones((2, 4), np.float32), strict=True)
-  assert reader.where('b') == f"{path}['b']"
-  before = reader.fingerprint('a')
-  assert before != reader.fingerprint('b')
-
-
-def test_nothing_to_open(tmp_path):
-  with pytest.raises(DataError, match="stream 'image'.*no such folder"):
-    open_features('image', tmp_path / 'none')
-  with pytest.raises(DataError, match=r'no \.npy or \.npz'):
-    open_features('image', tmp_path)
-  (tmp_path / 'a.pkl').write_bytes(b'x')
-  with pytest.raises(DataError, match='give a folder'):
-    open_features('image', tmp_path / 'a.pkl')
-  (tmp_path / 'a.h5').write_bytes(b'not hdf5')
-  with pytest.raises(DataError, match='cannot be read as HDF5'):
-    open_features('image', tmp_path / 'a.h5')
-  with h5py.File(tmp_path / 'b.h5', 'w') as file:
-    file['group/a'] = np.zeros(3)
-  with pytest.raises(DataError, match=r'no data set at its root \(groups: group\)'):
-    open_features('image', tmp_path / 'b.h5')
+def stream_of(path, **declared):
+  return described(path, **declared)[0]
 
 
 def test_two_files_of_one_video(tmp_path):
@@ -107,40 +67,6 @@ def test_damaged_files_are_named(tmp_path):
     reader.read('objects')
   with pytest.raises(DataError, match=r'holds 2 arrays \(x, y\)'):
     reader.read('two')
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(data=st.data())
-def test_whatever_bytes_a_file_holds_it_is_read_or_refused(tmp_path, data):
-  folder(tmp_path, a=np.ones((3, 4), np.float32))
-  whole = (tmp_path / 'a.npy').read_bytes()
-  start = data.draw(st.integers(0, len(whole)))
-  middle = data.draw(st.binary(max_size=20))
-  rest = data.draw(st.integers(start, len(whole)))
-  (tmp_path / 'a.npy').write_bytes(whole[:start] + middle + whole[rest:])
-  reader = open_features('image', tmp_path)
-  refused = ''
-  try:
-    array = load(reader, 'a', SEQUENCE)
-  except DataError as error:
-    refused = str(error)
-  if refused:
-    assert str(tmp_path / 'a.npy') in refused
-  else:
-    assert (array.dtype, array.shape[1:]) == (np.float16, (4,))
-    assert np.isfinite(array).all()
-
-
-def test_damaged_data_set_in_h5(tmp_path):
-  path = tmp_path / 'image.h5'
-  with h5py.File(path, 'w') as file:
-    file.create_dataset('a', data=np.arange(4000.0), compression='gzip')
-    offset = file['a'].id.get_chunk_info(0).byte_offset
-  data = bytearray(path.read_bytes())
-  data[offset : offset + 50] = b'\xff' * 50
-  path.write_bytes(data)
-  with pytest.raises(DataError, match=r"image.h5\['a'\]: cannot be read"):
-    open_features('image', path).read('a')
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,12 @@ class Stream:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """One ArrayRecord file: its name, record count and SHA-256."""
+  """One ArrayRecord file: its name, record count, SHA-256, and size (0: not known)."""
 
   file: str
   records: int
   sha256: str
+  bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +115,9 @@ class Manifest:
 
   ``vocabulary`` is ``Vocabulary.to_dict()`` or None (a data set built without a training split and
   without a given vocabulary). ``versions`` names the packages that wrote the folder, ``source``
-  the options it was built with.
+  the options it was built with. ``coverage`` counts by split how many of the videos listed have
+  features: ``listed``, ``videos`` (kept), ``missing``, ``bad``, ``uncaptioned``, and ``streams``
+  (name -> videos kept that have it).
   """
 
   name: str
@@ -122,6 +125,7 @@ class Manifest:
   splits: Mapping[str, Split]
   vocabulary: Mapping | None = None
   dropped: tuple[Dropped, ...] = ()
+  coverage: Mapping[str, Mapping] = dataclasses.field(default_factory=dict)
   categories: int = 0
   versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
   source: Mapping = dataclasses.field(default_factory=dict)
@@ -142,6 +146,7 @@ class Manifest:
     for split in data['splits'].values():
       for shard in split['shards']:
         del shard['file']  # It begins with the name of the data set.
+        del shard['bytes']  # The checksum says more.
     kept = {k: data[k] for k in ('streams', 'splits', 'vocabulary', 'format_version')}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -1,0 +1,43 @@
+"""How many frames of a video are stored: streams of equal length, and a limit."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from vidcap_jax.data.batch import subsample
+from vidcap_jax.data.schema import DataError
+
+
+def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict[str, np.ndarray]:
+  """Brings the streams of each group to the length of the shortest.
+
+  Args:
+    features: stream -> a video's array (T, …). One that the video lacks (T = 0) does not count.
+    groups: 'image+motion' -> what to do where lengths differ: ``truncate`` cuts the end off,
+      ``resample`` keeps evenly spaced frames, the first and the last among them.
+
+  Raises:
+    DataError: they differ, and the policy is ``error``.
+  """
+  fitted = dict(features)
+  for group, policy in groups.items():
+    lengths = {name: len(features[name]) for name in group.split('+') if len(features[name])}
+    shortest = min(lengths.values(), default=0)
+    for name, length in lengths.items():
+      if length == shortest:
+        continue
+      if policy == 'error':
+        shown = ', '.join(f'{n} has {frames} frames' for n, frames in lengths.items())
+        raise DataError(
+          f'streams of different length: {shown}; say how to make them equal, as in '
+          f'--align={group}=resample'
+        )
+      fitted[name] = (
+        limit(features[name], shortest) if policy == 'resample' else (features[name][:shortest])
+      )
+  return fitted
+
+
+def limit(array: np.ndarray, most: int) -> np.ndarray:
+  """At most that many frames: evenly spaced, always the same, with the first and the last."""
+  return array[subsample(len(array), most)]

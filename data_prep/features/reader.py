@@ -1,0 +1,136 @@
+"""What all feature readers share: which arrays there are of a video, and which of them is meant.
+
+A reader finds for each video its arrays by name (one array without a name is named ''), and reads
+none before it is asked for.
+"""
+
+import abc
+import contextlib
+import pathlib
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+import numpy as np
+
+from vidcap_jax.data.schema import DataError
+
+# Name -> what reads the array.
+Arrays = Mapping[str, Callable[[], np.ndarray]]
+
+SCORES = ('scores', 'score', 'conf', 'confidence')  # Beside regions: how sure each one is.
+
+
+class FeatureReader(abc.ABC):
+  """One stream's features, read one video at a time.
+
+  Attributes:
+    stream: its name.
+    path: where the features are.
+    key: name of the array where a video has several, if it is not the stream's.
+  """
+
+  def __init__(self, stream: str, path: pathlib.Path, key: str | None):
+    self.stream = stream
+    self.path = path
+    self.key = key
+
+  @property
+  @abc.abstractmethod
+  def ids(self) -> Collection[str]:
+    """Names of the videos that have features."""
+
+  @abc.abstractmethod
+  def where(self, name: str) -> str:
+    """The file, and the place in it, for messages."""
+
+  @abc.abstractmethod
+  def fingerprint(self, name: str) -> str:
+    """Changes when the file does (size and time), without reading it."""
+
+  @abc.abstractmethod
+  def arrays(self, name: str) -> contextlib.AbstractContextManager[Arrays]:
+    """All arrays of a video, readable within the context."""
+
+  def read(self, name: str) -> np.ndarray:
+    """The array as stored; DataError, naming the place, if it cannot be read."""
+    return self._read(name, lambda arrays: arrays[pick(list(arrays), self.key, self.stream)])
+
+  def read_scores(self, name: str) -> np.ndarray | None:
+    """The scores that lie beside a video's regions, None where there are none."""
+    found = self._read(name, lambda arrays: next((arrays[s] for s in SCORES if s in arrays), _none))
+    return found if found.ndim else None
+
+  def _read(self, name: str, choose: Callable[[Arrays], Callable[[], np.ndarray]]) -> np.ndarray:
+    try:
+      with self.arrays(name) as arrays:
+        return np.asarray(choose(arrays)())
+    # Damaged files raise what they like (ValueError, EOFError, zlib.error, MemoryError …).
+    except Exception as error:
+      raise DataError(f'{self.where(name)}: {_reason(error)}') from None
+
+
+def _none() -> np.ndarray:
+  return np.zeros(())
+
+
+def pick(names: Collection[str], key: str | None, stream: str) -> str:
+  """Which of a video's arrays is meant: named by the key or the stream, or the only one.
+
+  Raises:
+    DataError: none, or several of other names.
+  """
+  others = [name for name in names if name not in SCORES]
+  if key is None and stream in names:
+    return stream
+  if key is not None and key in names:
+    return key
+  if len(others) == 1 and (key is None or others == ['']):
+    return others[0]
+  if not names:
+    raise DataError('holds no array')
+  shown = ', '.join(list(names)[:5])
+  raise DataError(
+    f'holds {len(names)} array{"s" * (len(names) > 1)} ({shown}), none of them named '
+    f'{key or stream!r}; name the one with --keys={stream}=NAME'
+  )
+
+
+def group(paths: Iterable[str], key: str | None, stream: str) -> dict[str, dict[str, str]]:
+  """Sorts the arrays of a file that holds all videos by video.
+
+  Args:
+    paths: of the arrays, as in 'train/video0' or 'video0/boxes'.
+    key: name of the array, if declared.
+    stream: name of the stream.
+
+  Returns:
+    Video's name -> name of its array -> path. If the last parts of paths are array names (one of
+    them is the key or the stream's name, or all are the same, scores aside), what is before them
+    is the video's name; otherwise the whole path is, and its one array is named ''.
+
+  Raises:
+    DataError: no array has the declared name.
+  """
+  parts = [path.rpartition('/') for path in paths]
+  leaves = [leaf for parent, _, leaf in parts if parent]
+  if key and key not in leaves:
+    have = ', '.join(list(dict.fromkeys(leaves or [leaf for _, _, leaf in parts]))[:5])
+    raise DataError(f'no array is named {key!r}, as --keys={stream}={key} says; there are: {have}')
+  others = [leaf for leaf in leaves if leaf not in SCORES]
+  if (key or stream) not in leaves and not len(set(others)) == 1 < len(others):
+    return {''.join(path): {'': ''.join(path)} for path in parts}
+  videos: dict[str, dict[str, str]] = {}
+  for parent, slash, leaf in parts:
+    videos.setdefault(parent or leaf, {})[leaf if parent else ''] = parent + slash + leaf
+  return videos
+
+
+def _reason(error: Exception) -> str:
+  if isinstance(error, DataError):
+    return str(error)
+  text = str(error).splitlines()[0] if str(error).strip() else type(error).__name__
+  if 'allow_pickle' in text:
+    return 'cannot be read: it holds Python objects, not numbers'
+  if isinstance(error, (EOFError, zipfile.BadZipFile)) or 'reshape' in text or 'EOF' in text:
+    return f'cannot be read: truncated or damaged ({text})'
+  return f'cannot be read: {text}'
