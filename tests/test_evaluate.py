@@ -136,7 +136,14 @@ def test_with_references(restored, best, later, tiny_data, tmp_path, quick):
   assert (report['checkpoint'], report['checkpoint_step']) == (str(restored.path), int(best))
   assert report['stage'] == 'xe'
   assert report['decode'] == restored.config.decode.to_dict()
-  assert report['data'] == {'dir': later, 'hash': read_manifest(later).hash, 'name': 'data'}
+  made = read_manifest(later)
+  coverage = {'listed': 9, 'videos': 9, 'missing': 0, 'bad': 0, 'uncaptioned': 0}
+  assert report['data'] == {
+    'dir': later,
+    'hash': made.hash,
+    'name': 'data',
+    'coverage': {**coverage, 'streams': {'image': 9}},
+  }
   assert report['vocabulary_hash'] == restored.vocabulary.hash
   assert {'jax', 'flax', 'pycocoevalcap'} <= set(report['versions'])
 

@@ -93,7 +93,12 @@ def evaluate(
     'checkpoint': str(restored.path),
     'checkpoint_step': int(restored.path.name),
     'stage': restored.meta['stage'],
-    'data': {'dir': directory, 'hash': manifest.hash, 'name': manifest.name},
+    'data': {
+      'dir': directory,
+      'hash': manifest.hash,
+      'name': manifest.name,
+      'coverage': manifest.coverage.get(split),  # None: built before it was counted
+    },
     'vocabulary_hash': restored.vocabulary.hash,
     'versions': versions(),
   }

@@ -1,4 +1,5 @@
 import concurrent.futures
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -169,6 +170,16 @@ def test_missing_shard_and_split(folder):
     open_split(folder, 'val')
   with pytest.raises(DataError, match=r"no split 'dev'; it has: train \(7\), val \(3\)"):
     open_split(folder, 'dev')
+
+
+def test_another_size_is_found_when_opened(folder):
+  shard = read_manifest(folder).splits['train'].shards[1]
+  file = folder / shard.file
+  assert shard.bytes == file.stat().st_size
+  grown = dataclasses.replace(shard, bytes=shard.bytes - 1)
+  with pytest.raises(DataError, match=f'changed since it was written: {shard.bytes} bytes'):
+    check_shard(folder, grown)
+  check_shard(folder, dataclasses.replace(shard, bytes=0))  # Manifests that do not say.
 
 
 def test_checksum_finds_a_changed_byte(folder):

@@ -121,7 +121,7 @@ def write_shard(path, records: Iterable[bytes]) -> Shard:
   """Writes records to an ArrayRecord file, which appears under its name only when complete.
 
   Returns:
-    The file's name, its record count and SHA-256, for the manifest.
+    The file's name, its record count, SHA-256 and size, for the manifest.
 
   Raises:
     OSError: the file cannot be written (a full disk, say).
@@ -140,7 +140,7 @@ def write_shard(path, records: Iterable[bytes]) -> Shard:
     _written(partial, writer.close)
   with partial.open('rb+') as file:
     os.fsync(file.fileno())
-  shard = Shard(path.name, count, sha256(partial))
+  shard = Shard(path.name, count, sha256(partial), partial.stat().st_size)
   partial.replace(path)
   return shard
 
@@ -179,8 +179,8 @@ def check_shard(directory, shard: Shard, *, checksum: bool = False) -> None:
     checksum: also read the whole file and compare its SHA-256.
 
   Raises:
-    DataError: the file is missing, has another number of records (a truncated file has none), or
-      another checksum.
+    DataError: the file is missing, has another size or number of records (a truncated file has
+      none), or another checksum.
   """
   path = pathlib.Path(directory) / shard.file
   if not path.is_file():
@@ -193,11 +193,15 @@ def check_shard(directory, shard: Shard, *, checksum: bool = False) -> None:
       f'{path}: truncated or damaged shard file ({why}): '
       f'found no records, expected {shard.records}; {_ADVICE}'
     ) from None
+  size = path.stat().st_size
   if found != shard.records:
-    size = path.stat().st_size
     raise DataError(
       f'{path}: truncated or damaged shard file ({size} bytes): '
       f'found {found} records, expected {shard.records}; {_ADVICE}'
+    )
+  if shard.bytes and size != shard.bytes:
+    raise DataError(
+      f'{path}: changed since it was written: {size} bytes, expected {shard.bytes}; {_ADVICE}'
     )
   if checksum and (actual := sha256(path)) != shard.sha256:
     raise DataError(
