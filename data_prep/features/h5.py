@@ -17,7 +17,7 @@ TABLE_IDS = ('ids', 'video_ids', 'names', 'keys')  # Data sets that name a table
 class H5Reader(FeatureReader):
   """Reads a file with a data set per video, at its root or in groups (``train/ID``, ``ID/image``).
 
-  If there is a data set ``ids`` at the root, the others there are tables with a row per video.
+  If a data set ``ids`` at the root names none of the others, they are tables with a row per video.
   """
 
   def __init__(self, stream: str, path: pathlib.Path, key: str | None):
@@ -29,6 +29,8 @@ class H5Reader(FeatureReader):
       paths = list(_data_sets(self._file))
       ids = next((name for name in TABLE_IDS if name in paths), None)
       self._rows = self._rows_of(ids) if ids else None
+      if self._rows and self._rows.keys() & set(paths):
+        self._rows = None  # A mere list of the data sets.
     except DataError as error:
       raise DataError(f'stream {stream!r}: {path}: {error}') from None
     except Exception as error:  # OSError and RuntimeError, by the kind of damage.

@@ -108,6 +108,11 @@ def test_h5_table_with_ids(tmp_path):
     reader = open_features('image', path)
     assert list(reader.ids) == names
     np.testing.assert_array_equal(reader.read(names[1]), table[1], strict=True)
+  with h5py.File(tmp_path / 'list.h5', 'w') as file:
+    file['ids'], file['a'], file['b'] = [b'a', b'b'], table[0], table[1]
+  reader = open_features('image', tmp_path / 'list.h5')
+  assert sorted(reader.ids) == ['a', 'b', 'ids']
+  np.testing.assert_array_equal(reader.read('b'), table[1], strict=True)
   with h5py.File(tmp_path / 'two.h5', 'w') as file:
     file['ids'], file['image'] = [b'a', b'b'], table
   with pytest.raises(DataError, match=r"\['a'\]: 'image' has shape \(3, 2, 4\), but there are 2"):
