@@ -72,7 +72,11 @@ def command(monkeypatch, capsys):
     (['--mode=evaluate'], '--mode=evaluate needs --checkpoint'),
     (['--mode=evaluate', '--checkpoint=/nowhere'], '--checkpoint=/nowhere: no such folder'),
     (['--mode=evaluate', f'--checkpoint={ROOT}'], 'no checkpoint in this folder; give a workdir'),
-    (['--mode=predict', '--checkpoint=/nowhere'], '--checkpoint=/nowhere: no such folder'),
+    (['--mode=predict', '--checkpoint=/nowhere'], '--mode=predict needs --inputs'),
+    (
+      ['--mode=predict', '--checkpoint=/nowhere', '--inputs=a.mp4'],
+      '--checkpoint=/nowhere: no such folder',
+    ),
   ],
 )
 def test_wrong_commands(arguments, message, command, tmp_path, monkeypatch):
@@ -109,7 +113,7 @@ def test_a_fallback(command, tiny_run, tiny_data, tmp_path):
   flags = ['--mode=evaluate', f'--checkpoint={tiny_run}', f'--data={tiny_data}']
   code, out, _ = command(*flags, f'--fallback={tiny_run}', f'--output={tmp_path}')
   assert code == 0
-  assert '2 captions, no references' in out
+  assert 'no references to score the captions with' in out
   assert f'0 of them filled in from {tiny_run}' in out
   code, _, err = command(*flags, '--fallback=/nowhere')
   assert (code, err) == (1, 'error: --fallback=/nowhere: no such folder\n')

@@ -79,7 +79,7 @@ def test_both_gradients_are_the_same(model):
 
   (a, (tokens, log_prob)), on_tape = grads(model.params, model.inputs, 'tape')
   there = np.asarray(tokens) != PAD
-  for parts in (1, 4):
+  for parts in (1, 4) if model is setup('temporal') else (1,):
     (b, (again, replayed)), by_reading = grads(model.params, model.inputs, 'replay', parts)
     np.testing.assert_array_equal(tokens, again)
     np.testing.assert_allclose(log_prob[there], replayed[there], rtol=1e-4, atol=1e-5)

@@ -102,8 +102,8 @@ class Needs:
 class Captioner:
   """A model bound to its parameters: the interface of this module's docstring as functions.
 
-  ``rebind`` makes the same of other parameters than ``params``; a captioner that is no module's has
-  neither.
+  ``rebind`` makes the same of other parameters than ``params``; a captioner that is no module's, or
+  has a function replaced, has neither.
   """
 
   encode: Callable[..., Any]
