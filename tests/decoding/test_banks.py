@@ -4,6 +4,7 @@ import functools
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -195,3 +196,18 @@ def test_it_stops_when_nothing_can_improve():
 def test_too_many_words(words, L):
   with pytest.raises(ConfigError, match=rf'{len(words)} words are too many: .* hold {L - 1}'):
     beam_search(toy.captioner, toy.tables(0), L, 3, forced=words)
+
+
+@pytest.mark.parametrize('V', [7, 100, 1000, 1003])
+def test_the_largest_are_those_of_top_k(V):
+  rng = np.random.default_rng(V)
+  x = rng.integers(0, 40, (6, V)).astype(np.float32)  # many are equal
+  x[1, 5:] = -np.inf
+  x[2] = -np.inf
+  for k in (1, 5):
+    values, at = jax.lax.top_k(x, k)
+    found, where = banks._largest(jnp.asarray(x), k)
+    np.testing.assert_array_equal(found, values)
+    assert (np.asarray(where) < V).all()
+    there = np.isfinite(values)
+    np.testing.assert_array_equal(np.asarray(where)[there], np.asarray(at)[there])

@@ -1,6 +1,7 @@
 """How the hypotheses of a beam search are kept apart, so that some don't crowd out others."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 
 import jax
@@ -71,11 +72,31 @@ def _best(log_prob: Array, logits: Array, normaliser: Array, penalty: Array) -> 
   K, V = logits.shape
   # The best of a row are its largest logits: only those are normalised.
   width = min(K, V)
-  word = jax.lax.top_k(logits - penalty[None], width)[1]  # (K, width)
+  word = _largest(logits - penalty[None], width)[1]  # (K, width)
   gain = jnp.take_along_axis(logits, word, axis=-1) - normaliser
   total, word = (log_prob[:, None] + gain).reshape(-1), word.reshape(-1)
   pick = jax.lax.top_k(total - penalty[word], K)[1]  # (K,)
   return pick // width, word[pick], total[pick]
+
+
+def _largest(x: Array, k: int) -> tuple[Array, Array]:
+  """``jax.lax.top_k`` of (R, V), in a third of the time on a CPU, where it sorts row by row.
+
+  The k largest of a row lie in the k parts of it whose largest are the largest.
+  """
+  R, V = x.shape
+  width = max(1, math.isqrt(V))
+  parts = -(-V // width)
+  if parts <= 2 * k:
+    return jax.lax.top_k(x, k)
+  padded = jnp.pad(x, ((0, 0), (0, parts * width - V)), constant_values=-jnp.inf)
+  padded = padded.reshape(R, parts, width)
+  # In order of place, so that of equal values the first is taken, as top_k does.
+  part = jnp.sort(jax.lax.top_k(padded.max(axis=-1), k)[1], axis=-1)  # (R, k)
+  found = jnp.take_along_axis(padded, part[..., None], axis=1).reshape(R, -1)  # (R, k width)
+  largest, at = jax.lax.top_k(found, k)
+  place = jnp.take_along_axis(part, at // width, axis=-1) * width + at % width
+  return largest, jnp.minimum(place, V - 1)  # where all is -inf it may be in the padding
 
 
 def by_words(beam: int, words: Sequence[int], L: int) -> Banks:
@@ -110,7 +131,7 @@ def by_words(beam: int, words: Sequence[int], L: int) -> Banks:
     # Of a row's continuations the best that stay in its bank, and those that lead to another.
     leads = jnp.where(unmet, logits[:, forced], -jnp.inf)  # (R, C)
     stays = logits.at[:, forced].set(jnp.where(unmet, -jnp.inf, logits[:, forced]))
-    best, word = jax.lax.top_k(stays, width)  # (R, width)
+    best, word = _largest(stays, width)  # (R, width)
     gain = jnp.concatenate([best, leads], axis=1) - normaliser
     word = jnp.concatenate([word, jnp.broadcast_to(forced, leads.shape)], axis=1)
     to = np.concatenate([bank[:, None].repeat(width, 1), bank[:, None] | bits], axis=1)
