@@ -24,8 +24,8 @@ can't see because they can no longer be downloaded: in the data set these have i
 kinds; they lack nothing, so a fallback is trained there but has nothing to fill in.
 
 Not run on VATEX itself: expected score and time are unknown. ``:runlocal``, all six stages with
-their scores and three captions, took under 5:30 on two cores, ``:table1,runlocal`` 7:33 of CPU time;
-so few steps teach little.
+their scores and three captions, took under 5:30 on two cores; ``:table1,runlocal`` 7:33 of CPU
+time. So few steps teach little.
 """
 
 from ml_collections import ConfigDict
