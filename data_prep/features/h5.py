@@ -56,13 +56,6 @@ class H5Reader(FeatureReader):
   def ids(self):
     return self._videos.keys() if self._rows is None else self._rows.keys()
 
-  def where(self, name: str) -> str:
-    return f'{self.path}[{name!r}]'
-
-  def fingerprint(self, name: str) -> str:
-    status = self.path.stat()
-    return f'{self.path.name}:{name}:{status.st_size}:{status.st_mtime_ns}'
-
   @contextlib.contextmanager
   def arrays(self, name: str) -> Iterator[Arrays]:
     if self._rows is None:

@@ -35,13 +35,6 @@ class OneFileReader(FeatureReader):
   def ids(self):
     return self._videos.keys()
 
-  def where(self, name: str) -> str:
-    return f'{self.path}[{name!r}]'
-
-  def fingerprint(self, name: str) -> str:
-    status = self.path.stat()
-    return f'{self.path.name}:{name}:{status.st_size}:{status.st_mtime_ns}'
-
   @contextlib.contextmanager
   def arrays(self, name: str) -> Iterator[Arrays]:
     yield {leaf: self._arrays[path] for leaf, path in self._videos[name].items()}

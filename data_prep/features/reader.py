@@ -39,13 +39,14 @@ class FeatureReader(abc.ABC):
   def ids(self) -> Collection[str]:
     """Names of the videos that have features."""
 
-  @abc.abstractmethod
   def where(self, name: str) -> str:
-    """The file, and the place in it, for messages."""
+    """The file, and the place in it, for messages: here of a form that is one file."""
+    return f'{self.path}[{name!r}]'
 
-  @abc.abstractmethod
   def fingerprint(self, name: str) -> str:
     """Changes when the file does (size and time), without reading it."""
+    status = self.path.stat()
+    return f'{self.path.name}:{name}:{status.st_size}:{status.st_mtime_ns}'
 
   @abc.abstractmethod
   def arrays(self, name: str) -> contextlib.AbstractContextManager[Arrays]:

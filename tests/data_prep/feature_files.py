@@ -156,3 +156,13 @@ WRITERS = {
   'tar': write_tar,
   'tfds': write_tfds,
 }
+
+
+class Runs:
+  """Pickles to a call."""
+
+  def __init__(self, function, *arguments):
+    self.call = function, arguments
+
+  def __reduce__(self):
+    return self.call

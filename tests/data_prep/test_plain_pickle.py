@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from data_prep.plain_pickle import ArrayData, PickleError, load_plain
+from tests.data_prep.feature_files import Runs
 
 NAMES = {
   'array': b'cnumpy._core.multiarray\n_reconstruct\n',
@@ -59,14 +60,6 @@ def test_other_elements_are_refused_where_the_array_is_asked_for(array):
   assert made['good'].array().tolist() == [1, 1]
   with pytest.raises(PickleError, match='not numbers'):
     made['bad'].array()
-
-
-class Runs:
-  def __init__(self, function, *arguments):
-    self.call = function, arguments
-
-  def __reduce__(self):
-    return self.call
 
 
 def test_runs_no_code(tmp_path):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from data_prep import torch_pickle
-from tests.data_prep.feature_files import torch_zip
+from tests.data_prep.feature_files import Runs, torch_zip
 
 MAGIC = 0x1950A86A20F9469CFC6C
 TYPES = {'FloatStorage': '<f4', 'HalfStorage': '<f2', 'LongStorage': '<i8'}
@@ -113,16 +113,6 @@ def test_archives_of_newer_versions(tmp_path):
   found = torch_pickle.load_state_dict(tmp_path / 'model.pth')
   for name, array in arrays.items():
     np.testing.assert_array_equal(found[name], array, strict=True)
-
-
-class Runs:
-  """Pickles to a call."""
-
-  def __init__(self, function, *arguments):
-    self.call = function, arguments
-
-  def __reduce__(self):
-    return self.call
 
 
 def test_runs_no_code(tmp_path):
