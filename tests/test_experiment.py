@@ -78,6 +78,7 @@ def test_finished_stages_are_not_run_again(two_stages, capsys):
   assert '[first] finished before' in said
   assert '[second] finished before' in said
   assert 'loss' not in said
+  assert f'results are in {workdir / "eval"}; to caption videos: ' in said
   assert tiny.left_by(workdir) == before
   assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
 

@@ -9,7 +9,9 @@ from ml_collections import ConfigDict
 
 
 def parse(argv: list[str]) -> list[str]:
-  """Parses all flags; returns the other arguments. Exits with 1 where they can't be parsed.
+  """Parses all flags; returns the other arguments.
+
+  Exits with 1 where they can't be parsed, with 0 after --help.
 
   Args:
     argv: with the program's name in front.
@@ -20,6 +22,8 @@ def parse(argv: list[str]) -> list[str]:
     if config is not None:
       config.seed  # noqa: B018  ml_collections tells of a missing file when the config is used
     return rest
+  except SystemExit:  # after --help, which absl counts as a failure
+    sys.exit(0)
   except OSError as error:
     sys.exit(f'error: --config: {_last_line(error)}')
   except flags.Error as error:
@@ -31,8 +35,18 @@ def parse(argv: list[str]) -> list[str]:
     sys.exit(f'error: {"; ".join(problems)}')
 
 
+# What int() and float() say, in words for those who don't write Python.
+_PLAIN = {
+  r"invalid literal for int\(\) with base 10: '.*'": 'not a whole number',
+  r"could not convert string to float: '.*'": 'not a number',
+}
+
+
 def _last_line(error: Exception) -> str:
-  return str(error).strip().splitlines()[-1].strip()
+  line = str(error).strip().splitlines()[-1].strip()
+  for words, plain in _PLAIN.items():
+    line = re.sub(words, plain, line)
+  return line
 
 
 def _unknown_keys(argv: list[str]) -> list[str]:

@@ -80,26 +80,35 @@ def duration(seconds: float) -> str:
   return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
 
 
-class Sigterm:
-  """Within it, SIGTERM sets ``received`` instead of ending the process.
+class StopSignal:
+  """Within it, SIGTERM or Ctrl-C puts its number into ``received`` instead of ending the process.
 
-  Outside the main thread signals can't be caught, and nothing is changed.
+  A second Ctrl-C ends it at once. Outside the main thread signals can't be caught, and nothing is
+  changed.
   """
 
   def __init__(self):
-    self.received = False
-    self._before: Any = None
+    self.received = 0
+    self._before: dict[int, Any] = {}
 
-  def __enter__(self) -> 'Sigterm':
-    def note(*_):
-      self.received = True
+  def __enter__(self) -> 'StopSignal':
+    def note(number, _):
+      if self.received and number == signal.SIGINT:
+        raise KeyboardInterrupt
+      self.received = number
       # Not print: the signal may have come while something else was printed.
-      os.write(2, b'SIGTERM: stopping after this step\n')
+      os.write(2, b'%s: stopping after this step\n' % signal_name(number).encode())
 
     with contextlib.suppress(ValueError):
-      self._before = signal.signal(signal.SIGTERM, note)
+      for number in (signal.SIGTERM, signal.SIGINT):
+        self._before[number] = signal.signal(number, note)
     return self
 
   def __exit__(self, *_) -> None:
-    if self._before is not None:
-      signal.signal(signal.SIGTERM, self._before)
+    for number, handler in self._before.items():
+      signal.signal(number, handler)
+
+
+def signal_name(number: int) -> str:
+  """How people call it."""
+  return 'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name

@@ -87,7 +87,7 @@ def _dispatch() -> int:
       experiment.run(config, workdir, distributed.make_mesh(**config.mesh))
     except train.Preempted as stopped:
       print(stopped, file=sys.stderr)
-      return 143  # as a shell reports SIGTERM: stopped, not failed
+      return 128 + stopped.signal  # as a shell reports it: stopped, not failed
     return 0
   paths = [restore.find_checkpoint(path) for path in _required(_CHECKPOINT).split(',')]
   mesh = distributed.make_mesh()
@@ -113,6 +113,10 @@ def main(argv: list[str]) -> int:
   except UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
+  except KeyboardInterrupt:
+    again = '; the same command goes on from the last checkpoint' if _MODE.value == 'train' else ''
+    print(f'Ctrl-C: ended{again}', file=sys.stderr)
+    return 130
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import functools
 import pathlib
+import signal
 from collections.abc import Mapping
 
 import jax
@@ -31,7 +32,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import diversity
 from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
 from vidcap_jax.journal import Journal
-from vidcap_jax.loop import Clock, Sigterm
+from vidcap_jax.loop import Clock, StopSignal, signal_name
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
 from vidcap_jax.step import initial_state, make_draw_steps, make_train_step
@@ -41,7 +42,15 @@ TOP_CAPTIONS = 100
 
 
 class Preempted(Exception):
-  """SIGTERM came; a checkpoint has been saved."""
+  """SIGTERM or Ctrl-C came, here or on another process; a checkpoint has been saved.
+
+  Attributes:
+    signal: its number.
+  """
+
+  def __init__(self, number: int, message: str):
+    super().__init__(f'{signal_name(number)}: {message}')
+    self.signal = number
 
 
 class Diverged(UserError):
@@ -62,7 +71,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
 
   Raises:
     DataError, ValueError: data, config and devices don't fit together; before any computation.
-    Preempted: after SIGTERM.
+    Preempted: after SIGTERM or Ctrl-C.
     Diverged: after more than ``train.max_skipped`` steps that were not finite.
   """
   say = functools.partial(print, f'[{stage}]', flush=True) if distributed.is_main() else _silent
@@ -215,7 +224,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
-  with Sigterm() as sigterm:
+  with StopSignal() as stop_signal:
     try:
       for step, batch in clock.watch(batches):
         clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * jax.process_count()
@@ -264,12 +273,15 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
               journal.write(done, config.data.val_split, scores)
             say(validation_line(done, scores, progress, config.eval.metric))
             save(done, state, score)
-        stop = distributed.any_process(sigterm.received)
+        stop = distributed.any_process(bool(stop_signal.received))
         between = config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0
         if (between or stop) and not at_eval:
           save(done, state)
         if stop:
-          raise Preempted(f'SIGTERM: saved step {done} of stage {stage!r} in {folder}')
+          raise Preempted(
+            stop_signal.received or signal.SIGTERM,
+            f'saved step {done} of stage {stage!r} in {folder}',
+          )
         if ending:
           say(f'{ending}: stopped')
           break

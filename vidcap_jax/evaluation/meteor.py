@@ -39,6 +39,7 @@ class Meteor:
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       stderr=self._stderr,
+      start_new_session=True,  # Ctrl-C is for this program: training still scores its last step
     )
     self._end = weakref.finalize(self, _end, self._process, self._stderr)
 
