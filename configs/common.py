@@ -39,6 +39,9 @@ def base() -> ConfigDict:
   # key_frames, or such a stage's file; '': none.
   c.data.key_frames = ''
   c.data.threads = 2  # reading ahead
+  # The training split's features: none | host | device: read for each batch, or once and kept in
+  # memory, or on the devices (vidcap_jax/cache.py).
+  c.data.cache = 'none'
 
   c.model = ConfigDict({'name': 'temporal_spatial'})  # and the fields of that model's config
 

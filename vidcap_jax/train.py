@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax import (
+  cache,
   checkpoint,
   distributed,
   evaluate,
@@ -181,6 +182,16 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
       params = start.start_from(theirs, state.params, config, vocabulary, streams, say)
       state = state.replace(params=params)
 
+  features = cache.keep(
+    config.data.cache,
+    source,
+    texts,
+    streams,
+    sizes,
+    module.config.needs.blocks,
+    mesh,
+    config.data.threads,
+  )
   manager = checkpoint.open_manager(folder, config.checkpoint.keep)
   journal = (
     Journal(workdir, stage, step=first, tensorboard=config.log.tensorboard)
@@ -207,9 +218,9 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   # ---------------------------------------------------------------- the loop
   eval_steps = max(1, round(config.eval.every_epochs * order.steps_per_epoch))
   batches = pipeline.train_batches(
-    source,
+    features.source,
     vocabulary,
-    streams,
+    features.streams,
     order,
     sizes=sizes,
     length=length,
@@ -233,7 +244,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
         if buckets:
           fitting = min(b for b in buckets if b >= order.longest(step))
           batch['captions'] = batch['captions'][..., :fitting]
-        on_devices = {**distributed.to_devices(batch, mesh), 'tables': tables}
+        on_devices = {**features.fill(distributed.to_devices(batch, mesh)), 'tables': tables}
         if look:
           drawn = {k: draw(state.params, state.step, on_devices) for k, draw in draw_steps.items()}
           waiting = {k: functools.partial(distributed.own_rows, x, mesh) for k, x in drawn.items()}

@@ -149,8 +149,18 @@ def read_row(
   tokens = np.empty((len(captions), length), np.int32)
   for slot, caption in enumerate(captions):
     tokens[slot] = vocabulary.encode(video.captions[caption], length)
-  features = {s.name: _fit(video, s, sizes[s.name], blocks.get(s.name, 1)) for s in streams}
+  features = fit(streams, sizes, blocks, video)
   return Row(index, features, tokens, captions, video.category, video.key_frame)
+
+
+def fit(
+  streams: Sequence[Stream],
+  sizes: Mapping[str, Sequence[int]],
+  blocks: Mapping[str, int],
+  video: Video,
+) -> dict[str, np.ndarray]:
+  """A video's features cut to the sizes of a batch, by stream name; see ``read_row``."""
+  return {s.name: _fit(video, s, sizes[s.name], blocks.get(s.name, 1)) for s in streams}
 
 
 def _fit(video: Video, stream: Stream, size: Sequence[int], block: int) -> np.ndarray:
@@ -198,17 +208,24 @@ def stack(
     batch['key_frame'][r] = row.key_frame
     batch['captions'][r, : len(row.tokens)] = row.tokens
     batch['caption_index'][r, : len(row.tokens)] = row.caption_index
-    for stream in streams:
-      array = row.features[stream.name]
-      features, mask = batch['features'][stream.name], batch['masks'][stream.name]
-      if stream.kind == 'vector':
-        if len(array):
-          features[r], mask[r] = array[0], True
-        continue
-      filled = (r, *(slice(n) for n in array.shape[:-1]))
-      features[filled] = array
-      mask[filled] = _nonzero(array) if stream.kind == 'regions' else True
+    put(batch, r, streams, row.features)
   return batch
+
+
+def put(
+  batch: Mapping, r: int, streams: Sequence[Stream], fitted: Mapping[str, np.ndarray]
+) -> None:
+  """Fills row ``r`` of an empty batch with features from ``fit``."""
+  for stream in streams:
+    array = fitted[stream.name]
+    features, mask = batch['features'][stream.name], batch['masks'][stream.name]
+    if stream.kind == 'vector':
+      if len(array):
+        features[r], mask[r] = array[0], True
+      continue
+    filled = (r, *(slice(n) for n in array.shape[:-1]))
+    features[filled] = array
+    mask[filled] = _nonzero(array) if stream.kind == 'regions' else True
 
 
 def _nonzero(array: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from vidcap_jax.data.order import EvalOrder, TrainOrder
 from vidcap_jax.data.records import Video, VideoSource
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.data.vocabulary import Vocabulary
+
+T = TypeVar('T')
 
 
 def train_batches(
@@ -103,7 +105,7 @@ def read_texts(source: VideoSource, threads: int = 2) -> Iterator[Video]:
   Training takes the number of captions of each video from here, evaluation its references. Whole
   records are read, by Grain's threads: about half a second for 1,000 records of 112 KiB.
   """
-  return _read(source, _without_features, threads)
+  return read_each(source, _without_features, threads)
 
 
 def _without_features(video: Video) -> Video:
@@ -112,14 +114,14 @@ def _without_features(video: Video) -> Video:
 
 def read_presence(source: VideoSource, threads: int = 2) -> Iterator[frozenset[str]]:
   """Which streams each video of a source has, in order; as costly as ``read_texts``."""
-  return _read(source, _streams_there, threads)
+  return read_each(source, _streams_there, threads)
 
 
 def _streams_there(video: Video) -> frozenset[str]:
   return frozenset(name for name, array in video.features.items() if len(array))
 
 
-def _read(source: VideoSource, each: Callable[[Video], Any], threads: int) -> Iterator[Any]:
+def read_each(source: VideoSource, each: Callable[[Video], T], threads: int = 2) -> Iterator[T]:
   """What a function makes of every video of a source, in order, by Grain's threads."""
   if not len(source):
     return

@@ -1,0 +1,166 @@
+"""Can the host feed the device? Records a second, and how long a step waits, by ``data.cache``.
+
+  python -m benchmarks.input [--data=DIR] [--step_ms=100] [--json=FILE]
+
+Without --data a set of random features is written first: --videos of --frames x --channels in
+float16. For each mode batches are read as fast as they come, then with --step_ms between them in
+place of a step; the share of waiting is what training reports as input wait. Beside it stands what
+the host must deliver when a step takes a tenth of the time.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import jax
+import numpy as np
+
+import benchmarks
+from data_prep.builder import Options, build
+from vidcap_jax import cache, distributed
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.batch import default_sizes
+from vidcap_jax.data.order import TrainOrder
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.errors import UserError
+
+FASTER = 10  # than today's step: an accelerator's
+MOST_WAIT = 0.05  # of a step, or the device is kept waiting
+
+
+def write_data(folder: pathlib.Path, videos: int, frames: int, channels: int) -> str:
+  """A data set of random features, one caption a video; returns its folder."""
+  features = folder / 'image'
+  features.mkdir(parents=True)
+  rng = np.random.default_rng(0)
+  array = rng.normal(size=(frames, channels)).astype(np.float16)
+  rows = []
+  for i in range(videos):
+    np.save(features / f'v{i}.npy', np.roll(array, i))
+    rows.append({'video_id': f'v{i}', 'split': 'train', 'caption': f'video number {i % 9}'})
+  captions = folder / 'captions.jsonl'
+  captions.write_text(''.join(json.dumps(row) + '\n' for row in rows))
+  build(
+    Options(
+      form='jsonl',
+      annotations=(str(captions),),
+      features={'image': str(features)},
+      out=str(folder / 'data'),
+      min_count=1,
+    )
+  )
+  return str(folder / 'data')
+
+
+def batches(data: str, mode: str, batch_size: int, threads: int) -> Iterator[Mapping]:
+  """Batches on the devices, epoch after epoch, as training gets them."""
+  manifest, mesh = read_manifest(data), distributed.make_mesh()
+  if manifest.vocabulary is None or 'train' not in manifest.splits:
+    raise UserError(f'{data}: no split train with a vocabulary to read batches of')
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+  source = open_split(data, 'train')
+  texts = list(pipeline.read_texts(source, threads))
+  counts = np.array([len(video.captions) for video in texts])
+  order = TrainOrder(counts, batch_size, 1, seed=0)
+  sizes = default_sizes(manifest.streams)
+  kept = cache.keep(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
+  read = pipeline.train_batches(
+    kept.source,
+    vocabulary,
+    kept.streams,
+    order,
+    sizes=sizes,
+    length=vocabulary.max_words + 1,
+    start_step=0,
+    stop_step=sys.maxsize // batch_size,
+    threads=threads,
+  )
+  try:
+    for _, batch in read:
+      yield kept.fill(distributed.to_devices(batch, mesh))
+  finally:
+    read.close()
+
+
+def measure(
+  data: str, mode: str, batch_size: int, steps: int, step_ms: float, threads: int
+) -> list[benchmarks.Row]:
+  """Records a second as fast as they come, share of waiting, and what a faster step would need."""
+  began = time.perf_counter()
+  coming = batches(data, mode, batch_size, threads)
+  batch = jax.block_until_ready(next(coming))  # loads, compiles
+  loaded = time.perf_counter() - began
+
+  began = time.perf_counter()
+  for _ in range(steps):
+    jax.block_until_ready(next(coming))
+  rate = steps * batch_size / (time.perf_counter() - began)
+
+  waited = 0.0
+  for _ in range(steps):
+    time.sleep(step_ms / 1000)
+    asked = time.perf_counter()
+    jax.block_until_ready(next(coming))
+    waited += time.perf_counter() - asked
+  coming.close()
+  share = waited / (waited + steps * step_ms / 1000)
+
+  from_host = {k: v for k, v in batch.items() if mode != 'device' or k not in _FEATURES}
+  size = sum(array.nbytes for array in jax.tree.leaves(from_host))
+  faster = batch_size / (step_ms / 1000 / FASTER)  # records a second
+  return [
+    benchmarks.Row(f'{mode}: first batch after', loaded, 's'),
+    benchmarks.Row(f'{mode}: records read', rate, 'a second'),
+    benchmarks.Row(f'{mode}: input wait', share, goal=MOST_WAIT, met=share <= MOST_WAIT),
+    benchmarks.Row(f'{mode}: from the host at {FASTER}x', size * faster / batch_size / 1e6, 'MB/s'),
+  ]
+
+
+_FEATURES = ('features', 'masks')
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Entry point; exit code 1 if a step is kept waiting."""
+  parser = argparse.ArgumentParser(
+    prog='python -m benchmarks.input',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  add = parser.add_argument
+  add('--data', metavar='DIR', help='data set (default: random features)')
+  add('--videos', type=int, default=1000, metavar='N', help='default: %(default)s')
+  add('--frames', type=int, default=28, metavar='T', help='default: %(default)s')
+  add('--channels', type=int, default=2048, metavar='D', help='default: %(default)s')
+  add('--batch_size', type=int, default=64, metavar='B', help='default: %(default)s')
+  add('--steps', type=int, default=50, metavar='N', help='measured (default: %(default)s)')
+  add('--step_ms', type=float, default=100.0, help='time of a step (default: %(default)s)')
+  add('--threads', type=int, default=2, help='that read (default: %(default)s)')
+  add('--json', metavar='FILE', help='also write the rows there')
+  args = parser.parse_args(argv)
+  with tempfile.TemporaryDirectory() as folder:
+    try:
+      data = args.data or write_data(
+        pathlib.Path(folder) / 'set', args.videos, args.frames, args.channels
+      )
+      rows = []
+      for mode in cache.MODES:
+        rows += measure(data, mode, args.batch_size, args.steps, args.step_ms, args.threads)
+    except UserError as error:
+      print(f'error: {error}', file=sys.stderr)
+      return 1
+  rows.append(
+    benchmarks.Row(
+      f'records to be read at {FASTER}x', FASTER * args.batch_size / args.step_ms * 1000, 'a second'
+    )
+  )
+  return 0 if benchmarks.report(rows, args.json) else 1
+
+
+if __name__ == '__main__':
+  sys.exit(main())
