@@ -4,10 +4,11 @@ import collections
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from vidcap_jax.data.batch import subsample
 from vidcap_jax.data.records import SplitSource, Video, check_shard
 from vidcap_jax.data.schema import DataError, Manifest, Stream
 from vidcap_jax.data.vocabulary import UNK, Vocabulary, tokenize
@@ -39,6 +40,16 @@ class StreamSurvey:
   highest: float = -np.inf
 
 
+@dataclasses.dataclass(frozen=True)
+class Sample:
+  """A video to look at: its captions, its category, and how many frames it has by stream."""
+
+  video_id: str
+  captions: Sequence[str]
+  category: int
+  frames: Mapping[str, int]
+
+
 @dataclasses.dataclass
 class SplitSurvey:
   """One split.
@@ -51,6 +62,7 @@ class SplitSurvey:
     counts: how often each word occurs; words cut off by max_words included.
     known: words that the vocabulary knows, among the first max_words of each caption; and all.
     streams: by name.
+    samples: some videos, evenly chosen.
   """
 
   videos: int = 0
@@ -60,6 +72,7 @@ class SplitSurvey:
   counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
   known: tuple[int, int] = (0, 0)
   streams: dict[str, StreamSurvey] = dataclasses.field(default_factory=dict)
+  samples: list[Sample] = dataclasses.field(default_factory=list)
 
 
 def broken_shards(
@@ -95,13 +108,26 @@ def survey_split(
   manifest: Manifest,
   split: str,
   *,
+  samples: int = 0,
   each: Callable[[Iterable[Video]], Iterable[Video]] = iter,
 ) -> SplitSurvey:
-  """Reads a split, one video at a time. Its shards must be intact."""
+  """Reads a split, one video at a time. Its shards must be intact.
+
+  Args:
+    directory: the data set folder.
+    manifest: its manifest.
+    split: a name.
+    samples: how many videos to keep for a look.
+    each: wraps the videos, to show progress.
+  """
   source = SplitSource(pathlib.Path(directory), manifest.splits[split].shards, manifest.streams)
   vocabulary = Vocabulary.from_dict(manifest.vocabulary) if manifest.vocabulary else None
   survey = SplitSurvey(streams={s.name: StreamSurvey() for s in manifest.streams})
+  chosen = set(subsample(len(source), samples).tolist()) if samples else ()
   for video in each(source):
+    if survey.videos in chosen:
+      frames = {name: len(array) for name, array in video.features.items()}
+      survey.samples.append(Sample(video.video_id, video.captions, video.category, frames))
     survey.videos += 1
     _add_captions(survey, video, vocabulary)
     for stream in manifest.streams:

@@ -32,7 +32,7 @@ from vidcap_jax.data.schema import MANIFEST_NAME, DataError, Shard, Split, Strea
 
 STATE_FOLDER = '.build'
 _SHARD_FILE = re.compile(r'.+-.+\.array_record-\d{5,}-of-\d{5,}(\.partial)?')
-_METADATA = ('dataset_info.json', 'features.json')
+_METADATA = ('dataset_info.json', 'features.json', 'inspect.html')  # What describes the shards.
 
 
 @dataclasses.dataclass(frozen=True)

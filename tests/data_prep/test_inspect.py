@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from data_prep.builder import Options, build
-from data_prep.inspect import ids, main, spread, table
+from data_prep.findings import ids, spread
+from data_prep.inspect import main, table
 from data_prep.survey import unusual_lengths
 from vidcap_jax.data.records import Video, encode_video, tfds_features, write_shard
 from vidcap_jax.data.schema import Split, read_manifest, write_manifest
@@ -174,3 +175,21 @@ def test_small_pieces_of_text():
   assert spread([3, 1, 2, 2]) == '1/2/3'
   assert spread([]) == '-'
   assert ids(list('abcdefg')) == 'a, b, c, d, e and 2 more'
+
+
+def test_coverage_is_counted_by_stream_and_split(folder, capsys):
+  assert main([str(folder)]) == 0
+  lines = squeezed(capsys.readouterr().out)
+  table_of = lines[lines.index('Coverage') + 1 :]
+  assert table_of[:4] == [
+    'listed kept missing bad uncaptioned image audio',
+    'train 16 15 1 0 0 15 (100.0%) 14 (93.3%)',
+    'val 3 3 0 0 0 3 (100.0%) 3 (100.0%)',
+    'test 2 2 0 0 0 2 (100.0%) 2 (100.0%)',
+  ]
+  # A folder from before it was counted says what its records say.
+  manifest = read_manifest(folder)
+  write_manifest(dataclasses.replace(manifest, coverage={}), folder)
+  assert main([str(folder)]) == 0
+  lines = squeezed(capsys.readouterr().out)
+  assert 'train - 15 - - - 15 (100.0%) 14 (93.3%)' in lines

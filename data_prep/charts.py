@@ -1,0 +1,113 @@
+"""Histograms and bars as inline SVG, without a plotting library."""
+
+import html
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+_WIDTH, _HEIGHT = 340, 150  # of a histogram, in pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 10, 32
+_MOST_BARS = 34
+
+
+def edges(values: Iterable[int]) -> list[int]:
+  """Bounds of bins for whole numbers, [a, b), [b, c) …; the last bin takes all that is above.
+
+  A few values far above the others share that last bin, so that they don't squeeze the rest.
+  """
+  found = np.asarray(list(values))
+  if not found.size:
+    return [0, 1]
+  low, high = int(found.min()), int(found.max())
+  usual = int(np.percentile(found, 99))
+  high = min(high, max(2 * usual - low, low + 1))
+  width = max(1, -(-(high - low + 1) // _MOST_BARS))
+  return list(range(low, high + width + 1, width))
+
+
+def histogram(values: Sequence[int], bounds: Sequence[int], title: str, axis: str) -> str:
+  """How many of the values are in each bin.
+
+  Args:
+    values: whole numbers, none below the first bound.
+    bounds: from ``edges``, of these values or of more.
+    title: said to those who cannot see it.
+    axis: what is counted, under the axis.
+  """
+  cut = np.minimum(np.asarray(values, int), bounds[-1] - 1)
+  counts, _ = np.histogram(cut, bounds)
+  most = max(1, int(counts.max(initial=0)))
+  over = int((np.asarray(values) >= bounds[-1]).sum()) if len(values) else 0
+  width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
+  height = _HEIGHT - _TOP - _BOTTOM
+  base = _HEIGHT - _BOTTOM
+  parts = [
+    _line(_LEFT, base, _WIDTH - _RIGHT, base),
+    _text(_LEFT - 5, _TOP + 8, f'{most:,}', 'end'),
+    _text(_LEFT - 5, base, '0', 'end'),
+    _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 3, axis, 'middle'),
+  ]
+  for i, count in enumerate(counts.tolist()):
+    low, high = bounds[i], bounds[i + 1] - 1
+    name = str(low) if low == high else f'{low} to {high}'
+    if over and i == len(counts) - 1:
+      name = f'{low} or more'
+    tall = height * count / most
+    if count:
+      x = _LEFT + i * width
+      parts.append(_bar(x + 0.5, base - tall, max(width - 1, 1), tall, f'{name}: {count:,}'))
+  step = max(1, len(counts) // 6)
+  labelled = [*range(0, len(counts) - step, step), len(counts) - 1]
+  for i in labelled:
+    plus = '+' if over and i == len(counts) - 1 else ''
+    parts.append(_text(_LEFT + (i + 0.5) * width, base + 13, f'{bounds[i]}{plus}', 'middle'))
+  return _svg(_WIDTH, _HEIGHT, title, parts)
+
+
+def bars(counts: Sequence[tuple[str, int]], title: str) -> str:
+  """A horizontal bar for each name, in the order given."""
+  row, left, room, right = 16, 130, 260, 70
+  most = max((n for _, n in counts), default=1)
+  parts = []
+  for i, (name, count) in enumerate(counts):
+    y = i * row
+    shown = name if len(name) <= 18 else name[:17] + '…'
+    long = max(1.0, room * count / most) if count else 0.0
+    parts.append(_text(left - 6, y + 12, shown, 'end'))
+    parts.append(_bar(left, y + 3, long, row - 5, f'{name}: {count:,}'))
+    parts.append(_text(left + long + 5, y + 12, f'{count:,}', 'start'))
+  return _svg(left + room + right, max(1, len(counts)) * row, title, parts)
+
+
+def rarity(counts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+  """How many words occur once, twice, 3 or 4 times, 5 to 8 …: (occurrences, words)."""
+  numbers = np.array([n for _, n in counts], int)
+  found, low, high = [], 1, 1
+  while numbers.size and low <= numbers.max():
+    name = f'{low:,}' if low == high else f'{low:,} to {high:,}'
+    found.append((name, int(((numbers >= low) & (numbers <= high)).sum())))
+    low, high = high + 1, 2 * high
+  return found
+
+
+def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+  label = html.escape(title, quote=True)
+  return (
+    f'<svg role="img" aria-label="{label}" width="{width}" height="{height}" '
+    f'viewBox="0 0 {width} {height}">' + ''.join(parts) + '</svg>'
+  )
+
+
+def _bar(x: float, y: float, width: float, height: float, tip: str) -> str:
+  return (
+    f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}">'
+    f'<title>{html.escape(tip)}</title></rect>'
+  )
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+  return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>'
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+  return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(text)}</text>'
