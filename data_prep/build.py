@@ -143,6 +143,12 @@ def _add_stream_flags(add) -> None:
     help='order of axes: C, TC, CT, 1TC, TNC, THWC, TCHW … (T frames, C channels, N regions, H W '
     'rows and columns, 1 an axis of size 1); default by number of axes: C, TC, TNC, THWC',
   )
+  add(
+    '--rows',
+    default='',
+    metavar='NAME=ID[,…]',
+    help='of an .h5 table without ids: the id of its first row (video0); the next are counted up',
+  )
   add('--keys', default='', metavar='NAME=KEY[,…]', help='array of a video that has several')
   add(
     '--match',
@@ -155,6 +161,13 @@ def _add_stream_flags(add) -> None:
     default='',
     metavar='NAME=N[,…]',
     help='of more frames, keep N evenly spaced ones, the first and the last among them',
+  )
+  add(
+    '--blocks',
+    default='',
+    metavar='NAME=N[,…]',
+    help='streams on one clock, such as the layers of a 3D network: frames of each in one unit of '
+    'it; --max_frames then keeps the same whole units of all of them',
   )
   add(
     '--max_regions',
@@ -185,6 +198,8 @@ def _options(args: argparse.Namespace) -> Options:
     kinds=_pairs('--kinds', values.pop('kinds')),
     layouts=_pairs('--layout', values.pop('layout')),
     keys=_pairs('--keys', values.pop('keys')),
+    rows=_pairs('--rows', values.pop('rows')),
+    blocks=_numbers('--blocks', values.pop('blocks')),
     max_frames=_numbers('--max_frames', values.pop('max_frames')),
     max_regions=_numbers('--max_regions', values.pop('max_regions')),
     align=_pairs('--align', values.pop('align')),

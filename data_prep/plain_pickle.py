@@ -132,6 +132,10 @@ NAMES: Mapping[str, Callable] = {
   '_codecs.encode': _encode,
   'builtins.bytes': _no_bytes,
   '__builtin__.bytes': _no_bytes,
+  # What a defaultdict makes of absent keys does not matter: nothing is looked up in vain.
+  'collections.defaultdict': lambda *_: {},
+  'builtins.list': lambda *_: [],
+  '__builtin__.list': lambda *_: [],
   'numpy.dtype': _Dtype,
   'numpy.ndarray': lambda *_: None,  # An argument of _reconstruct only.
   # NumPy 1 and 2.

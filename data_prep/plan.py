@@ -52,7 +52,9 @@ def open_sources(
   normal = names.normal_form(declared.match)
   sources = []
   for stream_name, path in features.items():
-    reader = open_features(stream_name, path, declared.keys.get(stream_name))
+    reader = open_features(
+      stream_name, path, declared.keys.get(stream_name), declared.rows.get(stream_name)
+    )
     known = read_sidecar(stream_name, path)
     found = names.match(ids, reader.ids, aliases, normal, stream_name)
     if not found:
@@ -71,7 +73,8 @@ def open_sources(
       known=known,
     )
     limits = (declared.max_frames.get(stream_name), declared.max_regions.get(stream_name))
-    sources.append(writer.Source(stream, reader, found, layout, *limits))
+    block = declared.blocks.get(stream_name)
+    sources.append(writer.Source(stream, reader, found, layout, *limits, block))
   return sources
 
 

@@ -45,6 +45,7 @@ class Source:
     names: video id -> name of its features.
     layout: of the arrays as found.
     max_frames, max_regions: how much is kept of one video, None for all.
+    block: frames in one unit of the clock that streams with a block share; None: on no clock.
   """
 
   stream: Stream
@@ -53,6 +54,7 @@ class Source:
   layout: Layout
   max_frames: int | None = None
   max_regions: int | None = None
+  block: int | None = None
 
   @property
   def unused(self) -> list[str]:
@@ -109,8 +111,12 @@ def load_video(video: AnnotatedVideo, sources: Sequence[Source], align: Mapping[
   """Reads and checks all features of a video; DataError names the file at fault."""
   features = {source.stream.name: source.load(video.video_id) for source in sources}
   features = lengths.align(features, align)
+  blocks = {s.stream.name: s.block for s in sources if s.block is not None}
+  units = [s.max_frames // s.block for s in sources if s.block and s.max_frames is not None]
+  if units:
+    features = lengths.limit_on_clock(features, blocks, min(units))
   for source in sources:
-    if source.max_frames is not None:
+    if source.max_frames is not None and source.block is None:
       name = source.stream.name
       features[name] = lengths.limit(features[name], source.max_frames)
   return Video(video.video_id, tuple(video.captions), features, video.category)
@@ -123,6 +129,8 @@ def shard_key(
   digest = hashlib.sha256(json.dumps(align, sort_keys=True).encode())
   for source in sources:
     form = [source.reader.key, source.layout.axes, source.max_frames, source.max_regions]
+    if source.block is not None:
+      form.append(source.block)
     digest.update(json.dumps([dataclasses.asdict(source.stream), form], sort_keys=True).encode())
   for video in videos:
     files = []

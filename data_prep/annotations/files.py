@@ -7,6 +7,7 @@ import pathlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from data_prep.plain_pickle import PickleError, load_plain
 from vidcap_jax.data.schema import DataError
 
 
@@ -50,6 +51,40 @@ def read_json(path: pathlib.Path):
     return parse_json(text)
   except ValueError as error:
     raise DataError(f'{path}: not a JSON file: {error}') from None
+
+
+def read_pickle(path: pathlib.Path):
+  """The containers, numbers and texts in a pickle, of Python 2 too; no code in it is run.
+
+  Raises:
+    DataError: unreadable, damaged, nested too deep, or it asks for code to be run.
+  """
+  try:
+    with path.open('rb') as file:
+      return _texts(load_plain(file), 8)
+  except OSError as error:
+    raise DataError(f'{path}: cannot be read: {error.strerror}') from None
+  except (PickleError, UnicodeDecodeError) as error:
+    raise DataError(f'{path}: {error}') from None
+
+
+def _texts(value, depth: int):
+  """The same with Python 2's texts, which come as bytes, as texts."""
+  if not depth:  # One that holds itself ends here.
+    raise PickleError('containers nested too deep')
+  if isinstance(value, bytes):
+    return value.decode()
+  if isinstance(value, list | tuple):
+    return [_texts(item, depth - 1) for item in value]
+  if not isinstance(value, dict):
+    return value
+  found = {
+    key.decode() if isinstance(key, bytes) else key: _texts(v, depth - 1)
+    for key, v in dict.items(value)
+  }
+  if len(found) < len(value):
+    raise PickleError('two keys of one name')
+  return found
 
 
 def parse_json(text: str):

@@ -7,12 +7,16 @@ they need its mapping: ``--splits=msvd --id_map=youtube_mapping.txt``.
 """
 
 import pathlib
+import re
 from collections.abc import Iterator, Sequence
 
 from data_prep.annotations.files import read_table
 from data_prep.annotations.model import Annotations, Entry, read_id
 from data_prep.annotations.text import script
 from vidcap_jax.data.schema import DataError
+
+# A program that rewrites the table may make 5.0 of 5.
+_SECONDS = re.compile(r'([0-9]+)(\.0*)?')
 
 COLUMNS = ('VideoID', 'Start', 'End', 'Language', 'Description')
 
@@ -43,11 +47,12 @@ def _entries(
       yield where, row
       continue
     source, start, end, language, text = (row[name].strip() for name in COLUMNS)
-    if not (source and start.isdecimal() and end.isdecimal()):
+    times = [_SECONDS.fullmatch(text) for text in (start, end)]
+    if not (source and times[0] and times[1]):
       yield where, f'no clip: VideoID {source!r}, Start {start!r}, End {end!r}'
       continue
     try:
-      clip = read_id(f'{source}_{start}_{end}')
+      clip = read_id(f'{source}_{times[0][1]}_{times[1][1]}')
     except DataError as error:
       yield where, str(error)
       continue

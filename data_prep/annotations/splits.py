@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 
 from data_prep.annotations import published
-from data_prep.annotations.files import read_json, read_lines, read_table
+from data_prep.annotations.files import parse_json, read_json, read_lines, read_table, read_text
 from data_prep.annotations.model import (
   AnnotatedVideo,
   Annotations,
@@ -39,8 +39,10 @@ def choose(splits: str, annotations: Annotations, names: Mapping[str, str]) -> d
 def read_splits(paths: Iterable) -> dict[str, list[str]]:
   """Reads split files; split names are normalised.
 
-  A .json file is an object ``{split: [ids]}``. Any other is a list of ids whose name says its
-  split: a .csv with a header (an id may be in several rows), or text with an id a line.
+  A .json file is an object ``{split: [ids]}``, or has it under ``videos`` with the numbers of ids
+  like video5 (video-caption.pytorch's info.json). Any other is a list of ids whose name says its
+  split: a .csv with a header (an id may be in several rows), or text with an id a line or with one
+  JSON list.
 
   Raises:
     DataError: another form, two names for one split, or an id that is listed twice.
@@ -73,6 +75,8 @@ def _listed(path: pathlib.Path) -> list[tuple[str, list]]:
   """(split, ids as they stand there) of one file."""
   if path.suffix.lower() == '.json':
     data = read_json(path)
+    if isinstance(data, dict) and 'ix_to_word' in data and isinstance(data.get('videos'), dict):
+      data = {name: _numbered(ids) for name, ids in data['videos'].items()}
     if not isinstance(data, dict) or not all(isinstance(ids, list) for ids in data.values()):
       raise DataError(f'{path}: a split file is an object {{"train": [ids], "val": [ids], …}}')
     return list(data.items())
@@ -80,13 +84,32 @@ def _listed(path: pathlib.Path) -> list[tuple[str, list]]:
   if split is None:
     raise DataError(f'{path}: the name of a list of ids must say its split, as train.txt does')
   if path.suffix.lower() not in ('.csv', '.tsv'):
-    return [(split, [line for _, line in read_lines(path)])]
+    return [(split, _lines(path))]
   ids: dict[str, None] = {}
   for where, row in read_table(path, [ID_FIELDS]):
     if isinstance(row, str):
       raise DataError(f'{path}: {where}: {row}')
     ids[next(row[name] for name in ID_FIELDS if name in row)] = None
   return [(split, list(ids))]
+
+
+def _lines(path: pathlib.Path) -> list:
+  """The ids in a text, one a line, or as one JSON list."""
+  if not read_text(path).lstrip().startswith('['):
+    return [line for _, line in read_lines(path)]
+  try:
+    found = parse_json(read_text(path))
+  except ValueError as error:
+    raise DataError(f'{path}: not a JSON list, though it begins like one: {error}') from None
+  if not isinstance(found, list):
+    raise DataError(f'{path}: not a JSON list of ids')
+  return found
+
+
+def _numbered(ids):
+  if not isinstance(ids, list):
+    return ids
+  return [f'video{n}' if type(n) is int else n for n in ids]
 
 
 def read_id_map(path) -> dict[str, str]:

@@ -49,13 +49,16 @@ FORMS = (
 )
 
 
-def open_features(stream: str, path, key: str | None = None) -> FeatureReader:
+def open_features(
+  stream: str, path, key: str | None = None, first: str | None = None
+) -> FeatureReader:
   """Opens features of any form in ``FORMS``.
 
   Args:
     stream: name of the stream.
     path: a file or folder.
     key: name of the array where there are several of a video, if it is not the stream's.
+    first: id of the first row of a table without ids, the next ones being counted up.
 
   Raises:
     DataError: nothing there, of no known form, damaged as a whole, or nothing in it.
@@ -65,6 +68,10 @@ def open_features(stream: str, path, key: str | None = None) -> FeatureReader:
     raise DataError(f'stream {stream!r}: {path}: no such folder or file')
   for form in FORMS:
     if form.has(path):
+      if first is not None and form.reader is H5Reader:
+        return H5Reader(stream, path, key, first)
+      if first is not None:
+        raise DataError(f'stream {stream!r}: {path}: --rows is for tables in an .h5 file')
       return form.reader(stream, path, key)
   raise DataError(f'stream {stream!r}: {path}: give ' + ', '.join(form.words for form in FORMS))
 

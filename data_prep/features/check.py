@@ -47,9 +47,9 @@ def describe(
     raise DataError(f'stream {name!r}: no readable features among those tried: {failure}')
   where = f'stream {name!r}: {reader.path}'
   try:
-    axes = layout.parse(declared) if declared else layout.settle(shapes, kind)
+    axes = layout.parse(declared) if declared else layout.settle(shapes, kind, name)
   except DataError as error:
-    raise DataError(f'{where}: {error}; declare it with --layout={name}=…') from None
+    raise DataError(f'{where}: {error}') from None
   if kind not in (None, axes.kind):
     raise DataError(f'{where}: the layout {axes.axes} is a {axes.kind}, not a {kind}')
   sizes = _sizes(shapes, axes, where)

@@ -17,10 +17,12 @@ class Declarations:
     kinds: a key of ``schema.KINDS``.
     layouts: order of the axes, as in ``layout.parse``.
     keys: name of the array where a video has several.
+    rows: id of the first row of a table without ids, the next ones being counted up.
     match: rules of ``names.normal_form``.
     optional: streams that a video may lack.
     max_frames: most frames; of more, that many evenly spaced ones are kept.
     max_regions: most regions a frame; of more, those with the highest scores are kept.
+    blocks: streams on one clock -> frames of one unit of it; ``max_frames`` keeps whole units.
     align: 'image+motion' -> one of ``POLICIES``, for streams of equal length.
     bad: ``fail`` or ``skip`` for videos with unusable features.
   """
@@ -28,10 +30,12 @@ class Declarations:
   kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
   layouts: Mapping[str, str] = dataclasses.field(default_factory=dict)
   keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
   match: Sequence[str] = names.DEFAULT
   optional: Sequence[str] = ()
   max_frames: Mapping[str, int] = dataclasses.field(default_factory=dict)
   max_regions: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
   align: Mapping[str, str] = dataclasses.field(default_factory=dict)
   bad: str | None = None
 
@@ -43,6 +47,8 @@ def check(declared: Declarations, streams: Collection[str]) -> None:
     ('--kinds', declared.kinds),
     ('--layout', declared.layouts),
     ('--keys', declared.keys),
+    ('--rows', declared.rows),
+    ('--blocks', declared.blocks),
     ('--optional', declared.optional),
     ('--max_frames', declared.max_frames),
     ('--max_regions', declared.max_regions),
@@ -65,10 +71,17 @@ def check(declared: Declarations, streams: Collection[str]) -> None:
   for option, limits in (
     ('--max_frames', declared.max_frames),
     ('--max_regions', declared.max_regions),
+    ('--blocks', declared.blocks),
   ):
     for stream, limit in limits.items():
       if limit < 1:
         raise DataError(f'{option}={stream}={limit}: at least 1')
+  for stream, block in declared.blocks.items():
+    if declared.max_frames.get(stream, block) < block:
+      raise DataError(
+        f'--max_frames={stream}={declared.max_frames[stream]}: at least one unit of the clock, '
+        f'{block} frames by --blocks'
+      )
   grouped: list[str] = []
   for group, policy in declared.align.items():
     if policy not in POLICIES:

@@ -2,12 +2,13 @@
 
 import contextlib
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from data_prep.features.decode import text_of
-from data_prep.features.reader import Arrays, FeatureReader, group
+from data_prep.features.reader import Arrays, FeatureReader, group, pick
 from vidcap_jax.data.schema import DataError
 
 H5_SUFFIXES = ('.h5', '.hdf5', '.hdf')
@@ -17,10 +18,12 @@ TABLE_IDS = ('ids', 'video_ids', 'names', 'keys')  # Data sets that name a table
 class H5Reader(FeatureReader):
   """Reads a file with a data set per video, at its root or in groups (``train/ID``, ``ID/image``).
 
-  If a data set ``ids`` at the root names none of the others, they are tables with a row per video.
+  If a data set ``ids`` at the root names none of the others, they are tables with a row per video;
+  so they are if it is said whose the first row is.
   """
 
-  def __init__(self, stream: str, path: pathlib.Path, key: str | None):
+  def __init__(self, stream: str, path: pathlib.Path, key: str | None, first: str | None = None):
+    """Opens a file; ``first`` is the id of a table's first row, where it has no ids."""
     super().__init__(stream, path, key)
     import h5py  # Only where such a file is given.
 
@@ -29,7 +32,9 @@ class H5Reader(FeatureReader):
       paths = list(_data_sets(self._file))
       ids = next((name for name in TABLE_IDS if name in paths), None)
       self._rows = self._rows_of(ids) if ids else None
-      if self._rows and self._rows.keys() & set(paths):
+      if first is not None:
+        self._rows, ids = self._counted(paths, first), None
+      elif self._rows and self._rows.keys() & set(paths):
         self._rows = None  # A mere list of the data sets.
     except DataError as error:
       raise DataError(f'stream {stream!r}: {path}: {error}') from None
@@ -40,6 +45,22 @@ class H5Reader(FeatureReader):
       raise DataError(f'stream {stream!r}: {path}: no data set in it')
     self._tables = [name for name in paths if name != ids and '/' not in name]
     self._videos = {} if self._rows else group(paths, key, stream)
+
+  def _counted(self, paths: list[str], first: str) -> dict[str, int]:
+    """Row by id of a table without ids: ``first``, and from there on counted up."""
+    number = re.fullmatch(r'(.*?)([0-9]+)', first)
+    if number is None:
+      raise DataError(f'--rows={self.stream}={first}: an id with a number to count on from')
+    tables = [path for path in paths if '/' not in path]
+    if not tables:
+      raise DataError('no table in it')
+    name = pick(tables, self.key, self.stream)
+    prefix, digits = number.groups()
+    shape = self._file[name].shape
+    if not shape:
+      raise DataError(f'{name!r} is a single number, no table')
+    width = len(digits) if digits.startswith('0') else 0
+    return {f'{prefix}{int(digits) + row:0{width}d}': row for row in range(shape[0])}
 
   def _rows_of(self, ids: str) -> dict[str, int]:
     """Row by id; bytes, texts and whole numbers are ids."""

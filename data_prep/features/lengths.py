@@ -1,4 +1,4 @@
-"""How many frames of a video are stored: streams of equal length, and a limit."""
+"""How many frames of a video are stored: streams of equal length, and limits."""
 
 from collections.abc import Mapping
 
@@ -41,3 +41,22 @@ def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict
 def limit(array: np.ndarray, most: int) -> np.ndarray:
   """At most that many frames: evenly spaced, always the same, with the first and the last."""
   return array[subsample(len(array), most)]
+
+
+def limit_on_clock(
+  features: Mapping[str, np.ndarray], blocks: Mapping[str, int], most: int
+) -> dict[str, np.ndarray]:
+  """At most that many units of a clock, the same ones of every stream on it.
+
+  Args:
+    features: stream -> a video's array (T, …).
+    blocks: stream on the clock -> frames of one unit; the last unit may be cut short.
+    most: units, chosen as the frames in ``limit``.
+  """
+  fitted = dict(features)
+  units = max(-(-len(features[name]) // block) for name, block in blocks.items())
+  kept = subsample(units, most)
+  for name, block in blocks.items():
+    frames = (kept[:, None] * block + np.arange(block)).ravel()  # (units, block) in a row
+    fitted[name] = features[name][frames[frames < len(features[name])]]
+  return fitted

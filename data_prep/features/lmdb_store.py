@@ -3,6 +3,8 @@
 import contextlib
 import io
 import pathlib
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -28,6 +30,19 @@ def _open(lmdb, path: pathlib.Path):
   return store
 
 
+def _check_pages(path: pathlib.Path) -> None:
+  """Has another process walk through all pages: a damaged one may end the process that reads it."""
+  walk = subprocess.run(
+    [sys.executable, str(pathlib.Path(__file__).with_name('lmdb_walk.py')), str(path)],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  if walk.returncode:
+    why = walk.stderr.strip().splitlines()
+    raise DataError(f'damaged page ({why[-1] if why else f"exit code {walk.returncode}"})')
+
+
 class LmdbReader(FeatureReader):
   """Reads a store's folder, or its one file. Needs the package lmdb."""
 
@@ -48,9 +63,11 @@ class LmdbReader(FeatureReader):
       needed = (self._store.info()['last_pgno'] + 1) * self._store.stat()['psize']
       if size < needed:
         raise DataError(f'truncated, {size} of {needed} bytes')
+      _check_pages(path)
       with self._store.begin() as transaction:
         keys = list(transaction.cursor().iternext(keys=True, values=False))
-      self._keys = {text_of(k): k for k in keys}
+      # Such as lmdbdict's __keys__: a store's notes on itself, which may be no texts either.
+      self._keys = {text_of(k): k for k in keys if not k.startswith(b'__')}
     except DataError as error:
       raise DataError(f'{where}: {error}') from None
     except Exception as error:  # lmdb.Error, OSError …

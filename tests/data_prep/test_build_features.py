@@ -46,6 +46,12 @@ def test_layout(source, by):
     ({'layouts': {'image': 'TC'}, 'kinds': {'image': 'grid'}}, 'is a sequence, --kinds says grid'),
     ({'layouts': {'motion': 'TC'}}, "--layout: no stream 'motion'"),
     ({'max_frames': {'image': 0}}, '--max_frames=image=0: at least 1'),
+    ({'blocks': {'image': 0}}, '--blocks=image=0: at least 1'),
+    (
+      {'blocks': {'image': 4}, 'max_frames': {'image': 3}},
+      '--max_frames=image=3: at least one unit of the clock, 4 frames by --blocks',
+    ),
+    ({'rows': {'image': 'v1'}}, '--rows is for tables in an .h5 file'),
     ({'max_regions': {'boxes': 3}}, "--max_regions: no stream 'boxes'"),
     ({'align': {'image': 'truncate'}}, 'two or more streams'),
     ({'align': {'image+motion': 'truncate'}}, "--align: no stream 'motion'"),
@@ -62,7 +68,7 @@ def test_wrong_declarations_are_found_before_any_work(source, changes, match):
 
 def test_square_arrays_need_a_declaration(source):
   write(source, 'image', lambda n: values(f'v{n}', (4, 4)))
-  with pytest.raises(DataError, match=r'square, \(4, 4\).*declare it with --layout=image='):
+  with pytest.raises(DataError, match=r'like \(4, 4\): say which it is with --layout=image=TC'):
     build(options(source))
   build(options(source, layouts={'image': 'CT'}))
   assert np.array_equal(records(source)['v1']['image'], values('v1', (4, 4)).T.astype(np.float16))
@@ -104,6 +110,37 @@ def test_streams_of_equal_length(source):
   assert (v3['motion'][:, 0] / 3).tolist() == [0, 3, 6]
   with pytest.raises(DataError, match='each in one group'):
     build(options(source, **made, align={'motion+image': 'error', 'image+audio': 'error'}))
+
+
+def test_streams_on_one_clock_keep_the_same_units(source):
+  # Frame i of each stream holds the unit it belongs to: 8, 2 and 1 frames of a unit.
+  blocks = {'pool2': 8, 'pool4': 2, 'pool5': 1}
+  for name, block in blocks.items():
+    frames = lambda n, block=block: np.arange(11 * n * block - (block > 1)) // block  # noqa: E731
+    write(source, name, lambda n, frames=frames: np.stack([frames(n)] * 3, axis=1))
+  features = {name: str(source / name) for name in blocks}
+  manifest, _ = build(
+    options(source, features=features, blocks=blocks, max_frames={'pool2': 39, 'pool5': 6})
+  )
+  v3 = records(source)['v3']
+  units = {name: array[:, 0].astype(int) for name, array in v3.items()}
+  kept = units['pool5'].tolist()
+  assert len(kept) == 4  # 39 frames of pool2 are four whole units, less than the six of pool5.
+  assert (kept[0], kept[-1]) == (0, 32)
+  for name, block in blocks.items():
+    assert units[name].tolist() == np.repeat(kept, block).tolist()[: len(units[name])]
+    assert len(units[name]) == 4 * block - (block > 1)  # The last unit is cut short.
+  assert manifest.stream('pool2').longest == 31
+
+
+def test_short_videos_on_a_clock_stay_whole(source):
+  features = {}
+  for name, block in {'pool4': 2, 'pool5': 1}.items():
+    features[name] = write(source, name, lambda n, block=block: np.ones((n * block, 3)))
+  build(
+    options(source, features=features, blocks={'pool4': 2, 'pool5': 1}, max_frames={'pool4': 10})
+  )
+  assert {n: len(a) for n, a in records(source)['v3'].items()} == {'pool4': 6, 'pool5': 3}
 
 
 def test_a_stream_that_a_video_lacks_is_not_aligned(source):

@@ -1,5 +1,6 @@
 """Each form of features is read as it was written, or it is said what is wrong with it."""
 
+import contextlib
 import io
 import os
 import pathlib
@@ -294,6 +295,47 @@ def test_truncated_lmdb(tmp_path):
     (path / 'data.mdb').write_bytes(whole[:size])
     with pytest.raises(DataError, match=r'data.mdb: (truncated|cannot be read as LMDB)'):
       open_features('image', path)
+
+
+def test_damaged_pages_of_lmdb_do_not_end_the_process(tmp_path):
+  arrays = {f'v{i:03d}': np.full((99, 4), i, np.float32) for i in range(40)}
+  path = feature_files.write_lmdb(tmp_path / 'a', arrays)
+  whole = (path / 'data.mdb').read_bytes()
+  refused = 0
+  for page in range(2, len(whole) // 4096, 9):  # The first two say where the others are.
+    broken = bytearray(whole)
+    broken[4096 * page : 4096 * page + 64] = b'\xff' * 64
+    (path / 'data.mdb').write_bytes(broken)
+    try:
+      reader = open_features('image', path)
+    except DataError as error:
+      refused += 'data.mdb: ' in str(error)
+      continue
+    for name in reader.ids:
+      with contextlib.suppress(DataError):
+        reader.read(name)
+  assert refused
+
+
+def test_what_a_store_notes_of_itself_is_no_video(tmp_path):
+  notes = {'__keys__': pickle.dumps({'a'}), '__value_dumps__': pickle.dumps('identity')}
+  path = feature_files.write_lmdb(tmp_path / 'a', {**notes, 'a': npz({'feat': np.ones((2, 4))})})
+  assert list(open_features('image', path).ids) == ['a']
+
+
+def test_tables_without_ids(tmp_path):
+  feats = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
+  file = feature_files.write_h5(tmp_path / 'a', {'feats': feats, 'lens': np.array([2, 2, 1])})
+  reader = open_features('image', file, 'feats', 'video7')
+  assert list(reader.ids) == ['video7', 'video8', 'video9']
+  np.testing.assert_array_equal(reader.read('video8'), feats[1])
+  assert list(open_features('image', file, 'feats', 'clip_008').ids)[1:] == ['clip_009', 'clip_010']
+  for key, first, match in (
+    (None, 'v0', 'none of them named'),
+    ('feats', 'video', '--rows=image=video: an id with a number'),
+  ):
+    with pytest.raises(DataError, match=match):
+      open_features('image', file, key, first)
 
 
 def test_two_streams_of_one_lmdb(tmp_path):

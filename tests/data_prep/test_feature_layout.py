@@ -24,6 +24,10 @@ from vidcap_jax.data.schema import KINDS, DataError
     ('THWC', (3, 2, 5, 6), 'grid', (3, 2, 5, 6)),
     ('TCHW', (3, 6, 2, 5), 'grid', (3, 2, 5, 6)),
     ('1CTHW', (1, 6, 3, 2, 5), 'grid', (3, 2, 5, 6)),
+    ('HWC', (2, 5, 6), 'grid', (1, 2, 5, 6)),
+    ('1CHW', (1, 6, 2, 5), 'grid', (1, 2, 5, 6)),
+    ('NC', (2, 6), 'regions', (1, 2, 6)),
+    ('CN', (6, 2), 'regions', (1, 2, 6)),
   ],
 )
 def test_order(axes, shape, kind, stored):
@@ -37,7 +41,9 @@ def test_order(axes, shape, kind, stored):
   bare = array.reshape([n for n, a in zip(shape, axes.rjust(len(shape), '1')) if a != '1'])
   letters = found.letters
   np.testing.assert_array_equal(
-    ordered, np.einsum(f'{letters}->{layout.AXES[kind]}', bare), strict=True
+    ordered.reshape([n for n, a in zip(stored, layout.AXES[kind]) if a in letters]),
+    np.einsum(f'{letters}->{"".join(a for a in layout.AXES[kind] if a in letters)}', bare),
+    strict=True,
   )
 
 
@@ -74,20 +80,22 @@ def test_a_shape_fits_or_is_refused(letters, shape):
   ],
 )
 def test_told_from_shapes(shapes, expected):
-  assert layout.settle(shapes, None).axes == expected
+  assert layout.settle(shapes, None, 'image').axes == expected
 
 
 @pytest.mark.parametrize(
   ('shapes', 'match'),
   [
-    ([(512, 512), (512, 512)], r'square, \(512, 512\)'),
-    ([(512, 30), (512, 20), (512, 10)], 'first axis is always 512 .* is it CT'),
-    ([(1, 30, 512), (1, 20, 512)], '1TC'),
-    ([(2, 512, 7, 7)], 'THWC or TCHW'),
-    ([(2, 7, 7, 7)], 'THWC or TCHW'),
-    ([()], 'arrays with 0 axes'),
+    ([(512, 512), (512, 512)], r'\(512, 512\): .*layout=image=TC .frames.* --layout=image=CT'),
+    ([(512, 30), (512, 20), (512, 10)], 'only the second axis varies: .*CT'),
+    ([(1, 30, 512), (1, 20, 512)], r'image=1TC \(frames of a batch of one\) or .*image=TNC'),
+    ([(14, 14, 2048)], r'image=HWC \(the cells of one frame\) or .*image=TNC'),
+    ([(2048, 7, 7)], r'image=CHW \(the cells of one frame, channels first\) or .*image=TNC'),
+    ([(2, 512, 7, 7)], 'image=THWC .* or .*image=TCHW'),
+    ([(2, 7, 7, 7)], 'image=THWC .* or .*image=TCHW'),
+    ([()], 'arrays with 0 axes.*--layout=image='),
   ],
 )
 def test_doubtful_shapes_are_to_be_declared(shapes, match):
   with pytest.raises(DataError, match=match):
-    layout.settle(shapes, None)
+    layout.settle(shapes, None, 'image')

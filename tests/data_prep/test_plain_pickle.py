@@ -1,5 +1,6 @@
 """Pickles of arrays are read as written; one that wants anything else is refused, not run."""
 
+import collections
 import contextlib
 import io
 import os
@@ -127,3 +128,9 @@ def test_malformed(code):
 def test_whatever_bytes_a_pickle_holds_it_is_read_or_refused(start, middle, gap):
   with contextlib.suppress(PickleError):
     load(WHOLE[:start] + middle + WHOLE[start + gap :])
+
+
+def test_a_defaultdict_is_a_dictionary():
+  found = collections.defaultdict(list, {'a': [1], 'b': ['x']})
+  for protocol in range(6):
+    assert load(pickle.dumps(found, protocol)) == {'a': [1], 'b': ['x']}
