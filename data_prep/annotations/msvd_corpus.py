@@ -2,8 +2,9 @@
 
 A clip's id is ``VideoID_Start_End``, as its file is named. English rows are read; the others are
 left out and counted by language. A row labelled English in letters that are not Latin is kept and
-reported: nothing here guesses at languages. The usual splits are numbers of the S2VT text form, so
-they need its mapping: ``--splits=msvd --id_map=youtube_mapping.txt``.
+reported: nothing here guesses at languages. A file's name may say its split, as train.csv does. The
+usual splits are numbers of the S2VT text form, so they need its mapping: ``--splits=msvd
+--id_map=youtube_mapping.txt``.
 """
 
 import pathlib
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from data_prep.annotations.files import read_table
-from data_prep.annotations.model import Annotations, Entry, read_id
+from data_prep.annotations.model import Annotations, Entry, read_id, split_in_name
 from data_prep.annotations.text import script
 from vidcap_jax.data.schema import DataError
 
@@ -42,6 +43,7 @@ def read(paths: Sequence[pathlib.Path]) -> Annotations:
 def _entries(
   path: pathlib.Path, annotations: Annotations, scripts: dict[str, list[str]]
 ) -> Iterator[tuple[str, Entry | str]]:
+  split = split_in_name(path)
   for where, row in read_table(path, [(name,) for name in COLUMNS]):
     if isinstance(row, str):
       yield where, row
@@ -59,7 +61,7 @@ def _entries(
     if language.casefold() == 'english':
       if (letters := script(text)) not in ('Latin', ''):
         scripts.setdefault(letters, []).append(f'{path}: {where}')
-      yield where, Entry(clip, text, source=source)
+      yield where, Entry(clip, text, split, source=source)
     else:
       annotations.leave_out(f'in {language.capitalize() or "no named language"}', clip)
-      yield where, Entry(clip, source=source)
+      yield where, Entry(clip, split=split, source=source)

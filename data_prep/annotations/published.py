@@ -25,7 +25,7 @@ NUMBERED: Mapping[str, tuple[str, Mapping[str, range]]] = {
 OFFICIAL: Mapping[str, Counts] = {
   **{
     name: {split: (len(numbers),) for split, numbers in ranges.items()}
-    for name, (_, ranges) in NUMBERED.items()
+    for name, (_, ranges) in (*NUMBERED.items(), ('msvd_corpus', NUMBERED['msvd']))
   },
   'vatex': {'train': (25_991,), 'val': (3_000,), 'test': (6_000,), 'private_test': (6_278,)},
   'activitynet': {'train': (37_421,), 'val': (17_505, 17_031)},
