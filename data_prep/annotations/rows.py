@@ -2,16 +2,17 @@
 
 Fields, by any of their names: the id (``video_id``, ``video``, ``id``, the first of them that is
 there), the caption (``caption``, ``sentence``; in JSON also ``captions``, and a list of captions),
-and optionally ``split``, ``category`` (a number) and ``source``. A video may have any number of
-rows. A row with an empty caption names a video; a video without captions can be captioned, not
-trained on.
+and optionally ``split``, ``category`` (a number) and ``source``. Rows without the field ``split``
+are in the one that the file's name says, as train.jsonl does. A video may have any number of rows.
+A row with an empty caption names a video; a video without captions can be captioned, not trained
+on.
 """
 
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from data_prep.annotations.files import parse_json, read_lines, read_table
-from data_prep.annotations.model import Annotations, Entry
+from data_prep.annotations.model import Annotations, Entry, split_in_name
 
 ID_FIELDS = ('video_id', 'video', 'id')
 CAPTION_FIELDS = ('caption', 'sentence', 'captions')
@@ -38,9 +39,7 @@ def read_csv(paths: Sequence[pathlib.Path]) -> Annotations:
   annotations = Annotations()
   for path in paths:
     table = read_table(path, (ID_FIELDS, CAPTION_FIELDS[:2]))
-    annotations.read(
-      path, ((where, row if isinstance(row, str) else _entry(row)) for where, row in table)
-    )
+    annotations.read(path, ((where, _entry(row, path)) for where, row in table))
   return annotations
 
 
@@ -51,10 +50,12 @@ def _json_entries(path: pathlib.Path) -> Iterator[tuple[str, Entry | str]]:
     except ValueError as error:
       yield where, f'not JSON: {error}'
     else:
-      yield where, _entry(row) if isinstance(row, dict) else 'not a JSON object'
+      yield where, _entry(row if isinstance(row, dict) else 'not a JSON object', path)
 
 
-def _entry(row: Mapping) -> Entry | str:
+def _entry(row: Mapping | str, path: pathlib.Path) -> Entry | str:
+  if isinstance(row, str):  # What is wrong there.
+    return row
   ids = [row[f] for f in ID_FIELDS if f in row]
   captions = [f for f in CAPTION_FIELDS if f in row]
   if not ids:
@@ -62,4 +63,6 @@ def _entry(row: Mapping) -> Entry | str:
   if len(captions) > 1:
     return f'captions under {" and ".join(captions)}; which of them are meant?'
   caption = row[captions[0]] if captions else None
-  return Entry(ids[0], caption, row.get('split'), row.get('category'), row.get('source'))
+  return Entry(
+    ids[0], caption, row.get('split', split_in_name(path)), row.get('category'), row.get('source')
+  )

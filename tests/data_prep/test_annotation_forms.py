@@ -250,8 +250,8 @@ def test_captions_by_video(tmp_path):
     ('vid3', None, []),
   ]
   refused('json', write(tmp_path / 'a.json', '{"a": ["b"], "a": ["c"]}'), 'twice in one object: a')
-  refused('json', write(tmp_path / 'a.json', {'a': [{'caption': 'b'}]}), "captions of 'a' are nei")
-  refused('json', write(tmp_path / 'a.json', ['a']), 'not an object')
+  refused('json', write(tmp_path / 'a.json', {'a': [{'text': 'b'}]}), "captions of 'a' are nei")
+  refused('json', write(tmp_path / 'a.json', ['a']), 'not captions by id')
 
 
 def test_a_video_has_one_category(tmp_path):

@@ -16,7 +16,7 @@ from data_prep.annotations.splits import read_id_map, read_splits
 from data_prep.annotations.text import clean
 from vidcap_jax.data.schema import DataError
 
-# Fuzzed as the one file that cocotalk is not; its second one is in test_from_pytorch.py.
+# Fuzzed as the one file that cocotalk is not; its faults are in test_caption_forms.py.
 READERS = [(f, code) for f, readers in FORMATS.items() for code in readers if f != 'cocotalk']
 NAMES = {'msvd': 'sents_train.txt'}  # Of the form's files, where it matters.
 

@@ -1,0 +1,134 @@
+"""Captions by id, as numbers, and Karpathy's: what these forms hold, and what they may not."""
+
+import pickle
+
+import h5py
+import numpy as np
+import pytest
+
+from data_prep.annotations import read_annotations
+from data_prep.annotations.splits import read_splits
+from tests.data_prep.pytorch_projects import put
+from vidcap_jax.data.schema import DataError
+
+
+def test_pickles_of_python_2(tmp_path):
+  """CAP.pkl of POS-CG: texts are bytes there."""
+  caption = {'image_id': 'vid1', 'cap_id': 0, 'caption': 'A man.', 'tokenized': 'a man'}
+  code = pickle.dumps({'vid1': [caption]}, 2).replace(b'X\x04\0\0\0vid1', b'U\x04vid1')
+  file = put(f'{tmp_path}/CAP.pkl', code.replace(b'X\x06\0\0\0A man.', b'U\x06A man.'))
+  found = read_annotations('pickle', [str(file)])
+  assert found.videos['vid1'].captions == ['A man.']
+
+
+@pytest.mark.parametrize(
+  ('contents', 'match'),
+  [
+    ({'a': 'x'}, None),
+    ({'a': {'captions': 'x'}}, None),
+    ({'a': [{'text': 'x'}]}, "captions of 'a' are neither"),
+    ({'a': [['x', 1]]}, "captions of 'a' are neither"),
+    ({'a': {'b': {'c': 'x'}}}, "captions of 'a' are neither"),
+    ({'a': 1}, "captions of 'a' are neither"),
+    (['a'], 'not captions by id'),
+    ({('a', 1): ['x']}, 'video id'),
+    ({'a': [[[[[[[[['x']]]]]]]]]}, 'nested too deep'),
+    ({'a': np.zeros(2)}, "captions of 'a' are neither"),
+    ({'a': np.float32}, 'refuses to load'),
+  ],
+)
+def test_what_captions_by_id_may_be(tmp_path, contents, match):
+  file = str(put(f'{tmp_path}/a.pkl', pickle.dumps(contents)))
+  if match is None:
+    assert read_annotations('pickle', [file]).videos['a'].captions == ['x']
+    return
+  with pytest.raises(DataError, match=match) as caught:
+    read_annotations('pickle', [file])
+  assert file in str(caught.value)
+
+
+def labels(tmp_path, **changes):
+  images = [{'id': 7, 'split': 'train'}, {'id': 8, 'split': 'val'}]
+  words = put(f'{tmp_path}/a.json', {'ix_to_word': {'1': 'a', '2': 'UNK'}, 'images': images})
+  arrays = {
+    'labels': np.array([[1, 2], [1, 0], [1, 1]], np.uint32),
+    'label_start_ix': np.array([1, 3], np.uint32),
+    'label_end_ix': np.array([2, 3], np.uint32),
+    **changes,
+  }
+  file = tmp_path / 'a.h5'
+  with h5py.File(file, 'w') as out:
+    for name, array in arrays.items():
+      if array is not None:
+        out[name] = array
+  return [str(words), str(file)]
+
+
+def test_captions_as_numbers(tmp_path):
+  found = read_annotations('cocotalk', labels(tmp_path))
+  assert {v.video_id: (v.split, v.captions) for v in found.videos.values()} == {
+    '7': ('train', ['a UNK', 'a']),
+    '8': ('val', ['a a']),
+  }
+  (note,) = found.notes
+  assert note.startswith('1 of 3 captions have UNK in place of a rare word, and 2 fill all 2 words')
+
+
+@pytest.mark.parametrize(
+  ('changes', 'match'),
+  [
+    ({'labels': None}, 'a.h5: no data set labels'),
+    ({'labels': np.ones(3, int)}, r'a.h5: "labels" must be a table .* found \(3,\)'),
+    ({'labels': np.ones((3, 2))}, 'table of whole numbers'),
+    ({'label_start_ix': np.array([1])}, 'equally long lists'),
+    ({'labels': np.full((3, 2), 9)}, r'a.json: images\[0\]: no word has the number 9'),
+    ({'label_end_ix': np.array([2, 4])}, r'images\[1\]: its captions are 3 to 4 of 3'),
+    ({'label_start_ix': np.array([0, 3])}, r'images\[0\]: its captions are 0 to 2 of 3'),
+    (
+      {'label_start_ix': np.array([1]), 'label_end_ix': np.array([1])},
+      'a.json has 2 images, .*a.h5 has the captions of 1',
+    ),
+  ],
+)
+def test_numbers_that_do_not_fit(tmp_path, changes, match):
+  with pytest.raises(DataError, match=match):
+    read_annotations('cocotalk', labels(tmp_path, **changes))
+
+
+def test_the_form_of_two_files(tmp_path):
+  files = labels(tmp_path)
+  for given in (files[:1], files[1:], [*files, files[0]]):
+    with pytest.raises(DataError, match='this form is two files'):
+      read_annotations('cocotalk', given)
+  (tmp_path / 'a.h5').write_bytes(b'\x89HDF')
+  with pytest.raises(DataError, match='cannot be read as HDF5'):
+    read_annotations('cocotalk', files)
+
+
+@pytest.mark.parametrize(
+  ('image', 'match'),
+  [
+    ({'cocoid': 1, 'sentences': [{'tokens': ['a', 1]}]}, r'images\[0\]: sentences\[0\]: no text'),
+    ({'cocoid': 1, 'sentences': 'a'}, '"sentences" is not a list of objects'),
+    ({'sentences': []}, 'no video id'),
+    ('a', 'not an object'),
+  ],
+)
+def test_what_is_not_karpathys(tmp_path, image, match):
+  file = str(put(f'{tmp_path}/a.json', {'images': [image]}))
+  with pytest.raises(DataError, match=match):
+    read_annotations('karpathy', [file])
+
+
+def test_tokens_where_there_is_no_text(tmp_path):
+  image = {'imgid': 3, 'sentences': [{'tokens': ['a', 'man']}]}
+  file = str(put(f'{tmp_path}/a.json', {'images': [image]}))
+  assert read_annotations('karpathy', [file]).videos['3'].captions == ['a man']
+
+
+def test_lists_of_ids_as_json(tmp_path):
+  file = put(f'{tmp_path}/valid.list', '[\n  "video7", \n  "video8"\n]\n')
+  assert read_splits([file]) == {'val': ['video7', 'video8']}
+  file.write_text('["video7"')
+  with pytest.raises(DataError, match='not a JSON list, though it begins like one'):
+    read_splits([file])
