@@ -185,3 +185,15 @@ def test_bars_are_escaped():
   assert '<b>' not in drawn
   assert 'aria-label="a &quot;title&quot;"' in drawn
   assert 'x' * 17 + '…' in drawn
+
+
+def test_what_is_broken_stands_first(folder, capsys):
+  shard = next(folder.glob('*-val.array_record*'))
+  shard.write_bytes(shard.read_bytes()[:70_000])
+  assert main([str(folder)]) == 1
+  message = capsys.readouterr().out.splitlines()[-1].strip()
+  assert message.startswith(f'val: {shard}: truncated')
+  page = (folder / 'inspect.html').read_text()
+  assert f'<section class="broken"><h2>Broken</h2><ul><li>{html.escape(message)}</li>' in page
+  assert page.index(html.escape(message)) < page.index('<h2>Splits</h2>')
+  assert 'train, some evenly chosen' in page
