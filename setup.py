@@ -8,6 +8,7 @@ from setuptools import find_packages, setup
 CORE = [
   'absl-py>=2.5',
   'array_record>=0.8.6',
+  'etils[epath]>=1.15',
   'flatbuffers>=25.12',  # jax.export uses it unasked
   'flax>=0.12.8',
   'grain>=0.2.18',

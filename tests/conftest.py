@@ -31,8 +31,10 @@ import hypothesis
 import jax
 import pytest
 from absl import flags
+from etils.epath.backend import fsspec_backend
 
 from tests import tiny
+from tests.bucket import Bucket
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()
@@ -49,6 +51,14 @@ def strict_dtypes():
   """Runs the test under strict dtype promotion: a silent bfloat16 to float32 step is an error."""
   with jax.numpy_dtype_promotion('strict'):
     yield
+
+
+@pytest.fixture
+def bucket(monkeypatch) -> Bucket:
+  """What ``gs://`` is in the test."""
+  made = Bucket()
+  monkeypatch.setattr(type(fsspec_backend), 'fs', lambda self, path: made)
+  return made
 
 
 @pytest.fixture(scope='session')

@@ -1,3 +1,6 @@
+import contextlib
+import resource
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -6,6 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vidcap_jax import checkpoint
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import UserError
 
 META = {'config': {'seed': 1}, 'progress': {'best_score': None}}
 
@@ -27,8 +31,7 @@ def save(folder, scores: dict[int, float | None], keep: int = 5, devices: int = 
   for step, score in scores.items():
     params, training = trees(step, devices)
     checkpoint.save(manager, step, params, training, META | {'step': step}, score)
-  manager.wait_until_finished()
-  manager.close()
+  checkpoint.finish(manager)
 
 
 def restore(folder, devices: int = 1):
@@ -83,6 +86,40 @@ def test_of_equal_scores_the_one_that_is_kept_is_best(tmp_path):
   save(tmp_path, {1: 0.5, 2: 0.5, 3: 0.1}, keep=1)
   (kept,) = set(checkpoint.steps(tmp_path)) - {3}
   assert checkpoint.best_step(tmp_path) == kept
+
+
+@contextlib.contextmanager
+def files_of_at_most(size):
+  """As on a full disk: writing more fails, whatever library does it."""
+  before = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+  try:
+    yield
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # of its threads
+@pytest.mark.parametrize('size', [200, 300_000])  # neither meta nor arrays; meta alone
+def test_a_full_disk_leaves_the_checkpoint_before(size, tmp_path):
+  noise = jax.random.normal(jax.random.key(0), (1000, 1000))  # can't be packed to less
+  save(tmp_path, {1: 0.5, 2: 0.1}, keep=1)
+  manager = checkpoint.open_manager(tmp_path, 1)
+  _, training = trees(3)
+
+  def write():
+    checkpoint.save(manager, 3, {'noise': noise}, training, META, 0.9)
+    checkpoint.finish(manager)
+
+  with files_of_at_most(size), pytest.raises(UserError) as raised:
+    write()
+  assert 'File too large' in str(raised.value)
+  assert f'no checkpoint could be written to {tmp_path} (' in str(raised.value)
+  assert checkpoint.steps(tmp_path) == [1, 2]
+  assert checkpoint.best_step(tmp_path) == 1
+  assert_is(restore(tmp_path), 2)
+  save(tmp_path, {3: 0.2}, keep=1)  # with room again
+  assert checkpoint.steps(tmp_path) == [1, 3]
 
 
 def empty(path):

@@ -5,27 +5,29 @@ A checkpoint is a folder ``…/checkpoints/STAGE/STEP`` of three items: ``params
 vocabulary, the streams and the progress, so that evaluation needs the folder alone.
 """
 
+import contextlib
 import json
 import logging
 import math
-import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from etils import epath
 from orbax.checkpoint import checkpoint_managers
 
 from vidcap_jax import distributed
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import UserError
 
 SCORE = 'score'
 # Orbax writes this file last: a step folder without it is not a checkpoint.
 _COMPLETE = '_CHECKPOINT_METADATA'
 
 
-def open_manager(directory: pathlib.Path, keep: int) -> ocp.CheckpointManager:
+def open_manager(directory: epath.Path, keep: int) -> ocp.CheckpointManager:
   """A writer that keeps the latest ``keep`` checkpoints and the one of the best score."""
   read_score = lambda metrics: metrics[SCORE]  # noqa: E731
   policy = checkpoint_managers.AnyPreservationPolicy(
@@ -45,8 +47,10 @@ def open_manager(directory: pathlib.Path, keep: int) -> ocp.CheckpointManager:
 
 
 def _worth_reading(record: logging.LogRecord) -> bool:
-  """Not so: Orbax's warning at each checkpoint between validations that it has no score."""
-  return 'tracked_metric' not in str(record.msg)
+  """Not so: Orbax's warning at each checkpoint between validations that it has no score; and the
+  errors of its threads, each of which is raised again where it is waited for."""
+  raised_again = bool(record.exc_info) and 'orbax' in record.pathname
+  return not raised_again and 'tracked_metric' not in str(record.msg)
 
 
 def save(
@@ -57,17 +61,53 @@ def save(
   meta: Mapping,
   score: float | None = None,
 ) -> None:
-  """Saves in the background; a score that is None or not finite never counts as the best."""
+  """Saves in the background; a score that is None or not finite never counts as the best.
+
+  Raises:
+    UserError: it can't be written, or the one before could not.
+  """
   items = ocp.args.Composite(
     params=ocp.args.StandardSave(params),
     training=ocp.args.StandardSave(training),
     meta=ocp.args.JsonSave(dict(meta)),
   )
   metrics = {SCORE: float(score)} if score is not None and math.isfinite(score) else None
-  manager.save(step, args=items, metrics=metrics, force=True)
+  with _writing(manager):  # fails for the checkpoint before, too, which was still being written
+    manager.save(step, args=items, metrics=metrics, force=True)
 
 
-def steps(directory: pathlib.Path) -> list[int]:
+def finish(manager: ocp.CheckpointManager) -> None:
+  """Waits for what is still being written, and closes.
+
+  Raises:
+    UserError: it could not be written.
+  """
+  try:
+    with _writing(manager):
+      manager.wait_until_finished()
+  except UserError:
+    with contextlib.suppress(Exception):  # it would say the same once more
+      manager.close()
+    raise
+  manager.close()
+
+
+@contextlib.contextmanager
+def _writing(manager: ocp.CheckpointManager) -> Iterator[None]:
+  try:
+    yield
+  except (OSError, ValueError, RuntimeError) as error:  # of the disk, or by TensorStore
+    if isinstance(error, jax.errors.JaxRuntimeError):
+      raise
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    reason = lines[0] if len(lines[0]) < 200 else f'… {lines[0][-200:]}'  # it stands at the end
+    raise UserError(
+      f'no checkpoint could be written to {manager.directory} ({reason}); those before it are '
+      'whole. Make room or the folder writable, and the same command goes on from there'
+    ) from error
+
+
+def steps(directory: epath.Path) -> list[int]:
   """The steps of a stage's folder that look whole, ascending."""
   if not directory.is_dir():
     return []
@@ -76,7 +116,7 @@ def steps(directory: pathlib.Path) -> list[int]:
 
 
 def restore_latest(
-  directory: pathlib.Path, params: Any, training: Any, check: Callable[[Mapping], None]
+  directory: epath.Path, params: Any, training: Any, check: Callable[[Mapping], None]
 ) -> tuple[int, Any, Any, dict] | None:
   """The newest checkpoint that can be read, as (step, params, training, meta); None without any.
 
@@ -112,7 +152,7 @@ def restore_latest(
   return None
 
 
-def _set_aside(path: pathlib.Path, error: DataError) -> None:
+def _set_aside(path: epath.Path, error: DataError) -> None:
   if distributed.is_main():
     number = 0
     while (aside := path.with_name(f'{path.name}.broken{number or ""}')).exists():
@@ -122,7 +162,7 @@ def _set_aside(path: pathlib.Path, error: DataError) -> None:
   distributed.wait_for_all('set_aside')
 
 
-def _read(path: pathlib.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
+def _read(path: epath.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
   """Some items of a checkpoint folder.
 
   Raises:
@@ -137,7 +177,7 @@ def _read(path: pathlib.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
     raise DataError(f'checkpoint {path} cannot be read ({lines[0][:200]})') from error
 
 
-def read_meta(path: pathlib.Path) -> dict:
+def read_meta(path: epath.Path) -> dict:
   """The ``meta`` of a checkpoint folder.
 
   Raises:
@@ -146,7 +186,7 @@ def read_meta(path: pathlib.Path) -> dict:
   return _read(path, meta=ocp.args.JsonRestore())['meta']
 
 
-def read_params(path: pathlib.Path, params: Any) -> Any:
+def read_params(path: epath.Path, params: Any) -> Any:
   """The parameters of a checkpoint folder, onto the shardings of the abstract tree ``params``.
 
   Raises:
@@ -155,7 +195,7 @@ def read_params(path: pathlib.Path, params: Any) -> Any:
   return _read(path, params=ocp.args.StandardRestore(params))['params']
 
 
-def read_params_as_saved(path: pathlib.Path) -> Any:
+def read_params_as_saved(path: epath.Path) -> Any:
   """The parameters of a checkpoint folder in the shapes they were saved in, on one device."""
   metadata = ocp.StandardCheckpointHandler().metadata((path / 'params').absolute())
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
@@ -165,7 +205,7 @@ def read_params_as_saved(path: pathlib.Path) -> Any:
   return read_params(path, abstract)
 
 
-def best_step(directory: pathlib.Path) -> int | None:
+def best_step(directory: epath.Path) -> int | None:
   """The step of the best score in a stage's folder, else the latest; None without checkpoints."""
   whole = steps(directory)
   if not whole:
@@ -174,7 +214,7 @@ def best_step(directory: pathlib.Path) -> int | None:
   return max(whole, key=lambda step: (_score(directory / str(step)), step))
 
 
-def _score(path: pathlib.Path) -> float:
+def _score(path: epath.Path) -> float:
   file = path / 'metrics' / 'metrics'  # Orbax's own; its manager chooses the best by it too
   try:
     return json.loads(file.read_text())[SCORE]
@@ -182,9 +222,15 @@ def _score(path: pathlib.Path) -> float:
     return float('-inf')
 
 
-def abstract(tree: Any, sharding: jax.sharding.Sharding) -> Any:
-  """Shapes and dtypes of a tree with a sharding, as ``restore_latest`` wants them."""
-  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree)
+def abstract(tree: Any, sharding: Any) -> Any:
+  """Shapes and dtypes of a tree with one sharding for all or a tree of them, as reading wants."""
+
+  def of(x, its):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=its)
+
+  if sharding is None or isinstance(sharding, jax.sharding.Sharding):
+    return jax.tree.map(lambda x: of(x, sharding), tree)
+  return jax.tree.map(of, tree, sharding)
 
 
 def _checkpointer() -> ocp.Checkpointer:

@@ -2,15 +2,20 @@
 
 ``metrics.jsonl`` is the one source: when a stage is resumed, lines after the restored step are cut
 off and the stage's TensorBoard files are written anew from what is left.
+
+Nothing can be appended in an object store: there the whole file is written by ``flush``, and no
+TensorBoard files are made.
 """
 
 import json
 import math
-import pathlib
 import shutil
 from collections.abc import Mapping
 
 import numpy as np
+from etils import epath
+
+from vidcap_jax.files import is_local, write_text
 
 # Fields that differ between equal runs; everything else is reproducible.
 TIMING = ('captions_per_second', 'input_wait', 'seconds')
@@ -19,17 +24,19 @@ TIMING = ('captions_per_second', 'input_wait', 'seconds')
 class Journal:
   """Appends records of a stage to WORKDIR/metrics.jsonl and WORKDIR/tensorboard/STAGE."""
 
-  def __init__(self, workdir: pathlib.Path, stage: str, *, step: int, tensorboard: bool = True):
+  def __init__(self, workdir: epath.PathLike, stage: str, *, step: int, tensorboard: bool = True):
     """Opens for writing from ``step`` on: later records of this stage are removed."""
+    workdir = epath.Path(workdir)
     self.path = workdir / 'metrics.jsonl'
     self.stage = stage
     kept = [r for r in read_journal(workdir) if r['stage'] != stage or r['step'] <= step]
-    partial = self.path.with_suffix('.partial')
-    partial.write_text(''.join(json.dumps(r) + '\n' for r in kept))
-    partial.replace(self.path)
-    self._file = self.path.open('a')
+    self._lines = [json.dumps(r) + '\n' for r in kept]
+    self._file = None
+    self.flush()
+    if is_local(self.path):
+      self._file = self.path.open('a')
     self._board = None
-    if tensorboard:
+    if tensorboard and self._file:
       from tensorboardX import SummaryWriter
 
       folder = workdir / 'tensorboard' / stage
@@ -43,9 +50,18 @@ class Journal:
     """Adds a record; ``kind`` is 'train' or the name of a split. Not-finite values become null."""
     plain = {k: _plain(v) for k, v in values.items()}
     record = {'stage': self.stage, 'step': step, 'kind': kind, **plain}
-    self._file.write(json.dumps(record) + '\n')
-    self._file.flush()
+    line = json.dumps(record) + '\n'
+    if self._file:
+      self._file.write(line)
+      self._file.flush()
+    else:
+      self._lines.append(line)
     self._to_board(record)
+
+  def flush(self) -> None:
+    """Afterwards all records are in the file: to be called before a checkpoint counts on them."""
+    if self._file is None:
+      write_text(self.path, ''.join(self._lines))
 
   def _to_board(self, record: Mapping) -> None:
     if self._board is None:
@@ -55,14 +71,16 @@ class Journal:
         self._board.add_scalar(f'{record["kind"]}/{name}', value, record['step'])
 
   def close(self) -> None:
-    self._file.close()
+    self.flush()
+    if self._file:
+      self._file.close()
     if self._board is not None:
       self._board.close()
 
 
-def read_journal(workdir: pathlib.Path) -> list[dict]:
+def read_journal(workdir: epath.PathLike) -> list[dict]:
   """All whole records of a run's metrics.jsonl; a last line cut short by a kill is left out."""
-  path = workdir / 'metrics.jsonl'
+  path = epath.Path(workdir) / 'metrics.jsonl'
   records = []
   if path.is_file():
     for line in path.read_text().splitlines():

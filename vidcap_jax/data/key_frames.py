@@ -6,25 +6,24 @@ A file is JSON: {"checkpoint": whose model chose, "max_frames": that frames are 
 
 import dataclasses
 import json
-import pathlib
 from collections.abc import Iterable, Mapping
+
+from etils import epath
 
 from vidcap_jax.data.records import Video, VideoSource
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.files import write_json
 
 
 def save(
-  path: pathlib.Path, splits: Mapping[str, Mapping[str, int]], checkpoint: str, max_frames: int
+  path: epath.Path, splits: Mapping[str, Mapping[str, int]], checkpoint: str, max_frames: int
 ) -> None:
   """Writes a file of key frames by split and video id."""
   path.parent.mkdir(parents=True, exist_ok=True)
-  partial = path.with_suffix('.partial')
-  whole = {'checkpoint': checkpoint, 'max_frames': max_frames, 'splits': splits}
-  partial.write_text(json.dumps(whole, indent=1) + '\n')
-  partial.replace(path)
+  write_json(path, {'checkpoint': checkpoint, 'max_frames': max_frames, 'splits': splits})
 
 
-def load(path: pathlib.Path, max_frames: int) -> dict[str, int]:
+def load(path: epath.Path, max_frames: int) -> dict[str, int]:
   """Video id -> key frame, of all splits.
 
   Raises:

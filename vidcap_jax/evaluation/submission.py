@@ -1,20 +1,22 @@
 """The files that challenge servers take, for splits whose references are not public."""
 
-import json
-import pathlib
 from collections.abc import Mapping
 
+from etils import epath
 
-def write_vatex(path: str | pathlib.Path, captions: Mapping[str, str]) -> None:
+from vidcap_jax.files import write_json
+
+
+def write_vatex(path: epath.PathLike, captions: Mapping[str, str]) -> None:
   """Writes what the VATEX server takes: one JSON object ``{videoID: caption}``.
 
   The server wants the file in a zip archive.
   """
-  _write(path, dict(captions))
+  write_json(path, dict(captions), ensure_ascii=False)
 
 
 def write_msrvtt(
-  path: str | pathlib.Path, captions: Mapping[str, str], external_data: str | None = None
+  path: epath.PathLike, captions: Mapping[str, str], external_data: str | None = None
 ) -> None:
   """Writes what the MSR-VTT challenge takes.
 
@@ -26,9 +28,5 @@ def write_msrvtt(
   """
   details = {'used': 'false' if external_data is None else 'true', 'details': external_data or ''}
   result = [{'video_id': v, 'caption': c} for v, c in captions.items()]
-  _write(path, {'version': 'VERSION 1.0', 'result': result, 'external_data': details})
-
-
-def _write(path, data) -> None:
-  text = json.dumps(data, indent=1, ensure_ascii=False) + '\n'
-  pathlib.Path(path).write_text(text, encoding='utf-8')
+  whole = {'version': 'VERSION 1.0', 'result': result, 'external_data': details}
+  write_json(path, whole, ensure_ascii=False)

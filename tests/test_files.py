@@ -1,0 +1,81 @@
+"""Text outputs on disks and in an object store, and what is said of disks that fail."""
+
+import errno
+import json
+import os
+
+import pytest
+from etils import epath
+
+from tests import tiny
+from tests.test_journal import places, write
+from vidcap_jax import experiment, files, restore
+from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import UserError
+from vidcap_jax.journal import Journal, read_journal
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+  path = tmp_path / 'stages.json'
+  files.write_json(path, {'a': 'é'})
+  assert path.read_text() == '{\n "a": "\\u00e9"\n}\n'
+  files.write_json(path, {'a': 'é'}, ensure_ascii=False)
+  assert json.loads(path.read_text(encoding='utf-8')) == {'a': 'é'}
+  with pytest.raises(TypeError):
+    files.write_json(path, {'a': object()})
+  assert json.loads(path.read_text(encoding='utf-8')) == {'a': 'é'}
+  assert [p.name for p in tmp_path.iterdir()] == ['stages.json']
+
+
+def test_journal_in_a_bucket(bucket):
+  workdir = epath.Path('gs://runs/one')
+  journal = Journal(workdir, 'xe', step=0)
+  journal.write(1, 'train', {'loss': 0.5})
+  assert read_journal(workdir) == []  # until something counts on it
+  journal.flush()
+  assert [r['step'] for r in read_journal(workdir)] == [1]
+  journal.write(2, 'train', {'loss': 0.25})
+  journal.close()
+  write(workdir, 'xe', 1, [2, 3])  # goes on from step 1
+  assert [step for _, step, kind in places(workdir) if kind == 'train'] == [1, 2, 3]
+  assert bucket.names() == ['/runs/one/metrics.jsonl']
+
+
+def test_config_and_stages_in_a_bucket(bucket):
+  workdir = epath.Path('gs://runs/two')
+  config = tiny.get_config('data')
+  experiment.check_config(config, workdir)
+  assert json.loads((workdir / 'config.json').read_text())['data']['dir'] == 'data'
+  files.write_json(workdir / 'stages.json', {'xe': {'steps': 3}})
+  assert restore.finished_stages(workdir) == {'xe': {'steps': 3}}
+  (workdir / 'checkpoints' / 'xe' / '3').mkdir(parents=True)
+  config.mesh.model = 2  # other devices, the same run
+  experiment.check_config(config, workdir)
+  config.seed = 1
+  with pytest.raises(DataError, match='gs://runs/two was made with another config'):
+    experiment.check_config(config, workdir)
+  assert bucket.names() == ['/runs/two/config.json', '/runs/two/stages.json']
+
+
+@pytest.mark.parametrize(
+  ('number', 'message'),
+  [
+    (errno.ENOSPC, r"No space left on device: '/w/x'; make room, and the same command goes on"),
+    (errno.EROFS, r'Read-only file system.*; make the folder writable, or use another --workdir'),
+    (errno.EACCES, 'Permission denied'),
+  ],
+)
+def test_disks_that_fail(number, message):
+  with pytest.raises(UserError, match=message), files.disk_errors():
+    raise OSError(number, os.strerror(number), '/w/x')
+
+
+def test_other_errors_are_faults():
+  with pytest.raises(FileNotFoundError), files.disk_errors():
+    raise FileNotFoundError(errno.ENOENT, 'No such file', 'x')
+
+
+def test_a_workdir_that_cannot_be_made(tmp_path):
+  (tmp_path / 'file').write_text('')
+  with pytest.raises(UserError, match='Not a directory'), files.disk_errors():
+    experiment.run(tiny.get_config('data'), epath.Path(tmp_path / 'file' / 'work'), None)
