@@ -130,7 +130,15 @@ def base() -> ConfigDict:
   c.log.every_steps = 20
   c.log.tensorboard = True
 
-  c.mesh = ConfigDict({'data': -1, 'model': 1})  # devices; -1: what is left
+  c.mesh = ConfigDict(  # none of it changes results: a run may go on with other values
+    {
+      'data': -1,  # devices that batches are spread over; -1: what is left
+      'model': 1,
+      # replicated | vocabulary (what runs over words is spread over `model`) | full (everything
+      # that divides is spread over `data`).
+      'params': 'replicated',
+    }
+  )
   return c
 
 

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from etils import epath
 
 from data_prep.builder import Options, build
 from tests import tiny
@@ -373,3 +374,16 @@ def test_stages_stand_below_each_other():
     'test        BLEU_4   METEOR  ROUGE_L    CIDEr',
     'temporal    0.2500   0.2000   0.5000   1.2500',
   ]
+
+
+def test_results_in_a_bucket(restored, tiny_data, bucket, quick):
+  report = evaluate.evaluate(restored, tiny_data, 'test', epath.Path('gs://runs/eval/test'))
+  folder = epath.Path('gs://runs/eval/test')
+  assert read(folder, 'metrics.json') == json.loads(json.dumps(report))
+  assert [caption['video_id'] for caption in read(folder, 'captions.json')] == ['v10', 'v11']
+  assert {name.rpartition('/')[2] for name in bucket.names()} == {
+    'captions.json',
+    'metrics.json',
+    'submission_msrvtt.json',
+    'submission_vatex.json',
+  }

@@ -140,6 +140,8 @@ def test_found_before_training(changes, error, message, tiny_data, tmp_path):
   config = tiny.small_config(tiny_data)
   config.update_from_flattened_dict(changes)
   with pytest.raises(error, match=message) as raised:
-    experiment.run(config, tmp_path / 'work', distributed.make_mesh(**config.mesh))
+    experiment.run(
+      config, tmp_path / 'work', distributed.make_mesh(config.mesh.data, config.mesh.model)
+    )
   assert read_journal(tmp_path / 'work') == []
   assert '\n' not in str(raised.value)

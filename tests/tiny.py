@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from etils import epath
 from ml_collections import ConfigDict
 
 from configs import common, vatex_fusion
@@ -134,7 +135,8 @@ def fused_config(data) -> ConfigDict:
 
 def run(config: ConfigDict, workdir) -> pathlib.Path:
   """``experiment.run`` on all devices; returns the workdir."""
-  experiment.run(config, pathlib.Path(workdir), distributed.make_mesh())
+  mesh = distributed.make_mesh(config.mesh.data, config.mesh.model)
+  experiment.run(config, epath.Path(workdir), mesh)
   return pathlib.Path(workdir)
 
 
@@ -184,7 +186,7 @@ def photographed(workdir: pathlib.Path, folder: pathlib.Path, moments):
       with contextlib.suppress(shutil.Error):  # files that are renamed meanwhile
         shutil.copytree(workdir, folder / f'{what}-{step}')
 
-  write, save, write_json = Journal.write, checkpoint.save, experiment._write_json
+  write, save, write_json = Journal.write, checkpoint.save, experiment.write_json
 
   def writing(self, step, kind, values):
     shoot(kind, step)
@@ -202,7 +204,7 @@ def photographed(workdir: pathlib.Path, folder: pathlib.Path, moments):
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(Journal, 'write', writing)
     patch.setattr(train.checkpoint, 'save', saving)
-    patch.setattr(experiment, '_write_json', writing_json)
+    patch.setattr(experiment, 'write_json', writing_json)
     yield
 
 

@@ -1,17 +1,18 @@
-"""One of COUNT processes that train together.
+"""A config file of ``tests.tiny``'s configs, and the command with scoring that needs no Java.
 
-Arguments: PORT COUNT INDEX CONFIG DATA WORKDIR, CONFIG being a function of ``tests.tiny``.
+python tests/two_processes.py --config=tests/two_processes.py:short_config --coordinator=… …
 """
 
-import sys
+from absl import app
 
-import jax
+from tests import tiny
+from vidcap_jax import main
 
-PORT, COUNT, INDEX, CONFIG, DATA, WORKDIR = sys.argv[1:]
-jax.distributed.initialize(f'localhost:{PORT}', int(COUNT), int(INDEX))
 
-from tests import tiny  # noqa: E402  devices are counted when it is imported
+def get_config(name: str):
+  return getattr(tiny, name)('')
+
 
 if __name__ == '__main__':
   with tiny.unscored_by_java():
-    tiny.run(getattr(tiny, CONFIG)(DATA), WORKDIR)
+    app.run(main.main, flags_parser=main.command_line.parse)

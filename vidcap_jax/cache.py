@@ -136,7 +136,7 @@ def _only(names: Sequence[str], video: Video) -> Video:
 
 def _on_devices(source, streams, sizes, blocks, mesh, threads) -> Mapping:
   """{'features': {name: (N, …)}, 'masks': …} of a split, padded to N videos, spread by video."""
-  parts, hosts, host = mesh.shape['data'], jax.process_count(), jax.process_index()
+  parts, (host, hosts) = mesh.shape['data'], distributed.block(mesh)
   of_host = -(-len(source) // parts) * parts // hosts
   mine = range(host * of_host, min((host + 1) * of_host, len(source)))
   whole = empty_batch(streams, sizes, of_host, 0, 0)

@@ -135,6 +135,7 @@ def eval_batches(
   """Batches over every video of a source, this process's rows of each."""
   size = batch_size or config.eval.batch_size
   size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
+  host, hosts = distributed.block(mesh)
   return pipeline.eval_batches(
     source,
     vocabulary,
@@ -143,8 +144,8 @@ def eval_batches(
     blocks=needs.blocks,
     length=max(2, config.data.max_words + 1),
     batch_size=size,
-    host=jax.process_index(),
-    hosts=jax.process_count(),
+    host=host,
+    hosts=hosts,
     threads=config.data.threads,
   )
 

@@ -1,12 +1,13 @@
-"""Mesh, shardings, and moving batches and results between hosts and devices."""
+"""Mesh, and moving batches and results between hosts and devices."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vidcap_jax.data.batch import check_batch_size
 from vidcap_jax.data.schema import DataError
@@ -15,23 +16,62 @@ from vidcap_jax.data.schema import DataError
 def make_mesh(data: int = -1, model: int = 1) -> Mesh:
   """A ('data', 'model') mesh over all devices; -1 takes as many as are left.
 
+  Devices stand in the order of their processes, so that a process's rows of a batch are a block.
+
   Raises:
-    DataError: the sizes do not use every device.
+    DataError: the sizes do not use every device, or would split a process's devices unevenly.
   """
-  devices = jax.device_count()
+  devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
   if data == -1:
-    data = devices // model
-  if data * model != devices:
+    data = len(devices) // model
+  if data * model != len(devices):
     raise DataError(
-      f'mesh.data={data} x mesh.model={model} is {data * model} devices, there are {devices}; '
+      f'mesh.data={data} x mesh.model={model} is {data * model} devices, there are {len(devices)}; '
       'set mesh.data=-1 to use what is left'
     )
-  # Explicit axes, the default of newer releases, would ask every gather for its out_sharding.
-  return jax.make_mesh((data, model), ('data', 'model'), axis_types=(AxisType.Auto,) * 2)
+  each = len(devices) // jax.process_count()
+  if each % model and model % each:
+    raise DataError(
+      f'mesh.model={model} is neither a part nor a multiple of the {each} devices of a process'
+    )
+  # All axes Auto: Explicit ones, the default of make_mesh, ask every gather for its out_sharding.
+  return Mesh(np.array(devices).reshape(data, model), ('data', 'model'))
+
+
+def layout(mesh: Mesh) -> str:
+  """Processes, devices, mesh and which process has which shards of a batch, in a line."""
+  count = jax.process_count()
+  kind = mesh.devices.flat[0].device_kind
+  line = f'{count} process{"es" if count > 1 else ""}, {mesh.size} devices ({kind}), mesh '
+  line += f'data={mesh.shape["data"]} x model={mesh.shape["model"]}'
+  if count == 1:
+    return line
+  shown = [f'{process}: {_span(_rows(mesh, process))}' for process in range(count)]
+  if count > 16:  # the rule is plain by then
+    shown = [*shown[:3], '…', shown[-1]]
+  return f'{line}; shards of a batch by process: {", ".join(shown)}'
+
+
+def _span(rows: list[int]) -> str:
+  return f'{rows[0]}-{rows[-1]}' if len(rows) > 1 else f'{rows[0]}'
+
+
+def _rows(mesh: Mesh, process: int) -> list[int]:
+  """The places on the data axis where a process has a device."""
+  return [i for i, row in enumerate(mesh.devices) if any(d.process_index == process for d in row)]
+
+
+def block(mesh: Mesh) -> tuple[int, int]:
+  """Which block of a batch's rows this process reads, and how many blocks there are.
+
+  Processes that hold parts of the same copy of the model read the same block.
+  """
+  mine = _rows(mesh, jax.process_index())
+  return mine[0] // len(mine), mesh.shape['data'] // len(mine)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-  """Every device holds all of it: parameters, optimiser state, scalars."""
+  """Every device holds all of it: scalars, tables."""
   return NamedSharding(mesh, PartitionSpec())
 
 
@@ -46,7 +86,7 @@ def check_batch(batch_size: int, mesh: Mesh) -> None:
 
 
 def to_devices(batch: Mapping[str, Any], mesh: Mesh) -> Mapping[str, Any]:
-  """A host's block of a global batch (numpy, leading B / hosts) to a sharded global batch."""
+  """A host's block of a global batch (numpy, leading B / blocks) to a sharded global batch."""
   sharding = by_row(mesh)
   return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, x), dict(batch))
 
@@ -65,18 +105,36 @@ def to_host(tree: Any) -> Any:
   return multihost_utils.process_allgather(tree, tiled=True)
 
 
+def gather(data: bytes) -> list[bytes]:
+  """What each process gave, process after process, on every one."""
+  sizes = multihost_utils.process_allgather(np.int32(len(data)))
+  padded = np.zeros(max(1, sizes.max()), np.uint8)
+  padded[: len(data)] = np.frombuffer(data, np.uint8)
+  rows = multihost_utils.process_allgather(padded)
+  return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
+
+
 def from_main(value: float) -> float:
   """The main process's number, on every process: decisions must agree."""
   if jax.process_count() == 1:
     return value
-  return float(multihost_utils.broadcast_one_to_all(np.float64(value)))
+  halves = np.float64(value).reshape(1).view(np.uint32)  # devices may have no float64
+  return float(np.asarray(multihost_utils.broadcast_one_to_all(halves)).view(np.float64)[0])
 
 
-def any_process(flag: bool) -> bool:
-  """Whether the flag is set on any process."""
+def agree(flag: bool, mesh: Mesh) -> Any:
+  """Whether the flag is set on any process, to be read later: devices go on with what they do.
+
+  To be called by all processes at the same step.
+  """
   if jax.process_count() == 1:
     return flag
-  return bool(multihost_utils.process_allgather(np.asarray(flag)).any())
+  everywhere = NamedSharding(mesh, PartitionSpec(('data', 'model')))
+  mine = np.full(len(mesh.local_devices), flag)
+  return _any(jax.make_array_from_process_local_data(everywhere, mine))
+
+
+_any = jax.jit(jnp.any)
 
 
 def is_main() -> bool:

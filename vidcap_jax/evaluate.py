@@ -1,22 +1,23 @@
 """Decoding a split and scoring it: one code for validation, test and a checkpoint alone."""
 
 import importlib.metadata
-import json
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from etils import epath
+
 from vidcap_jax import distributed, retrieve
 from vidcap_jax.captioning import Caption, Together, batches_of, captioner_of, ensemble_of
-from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video, VideoSource, open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
 from vidcap_jax.features import select_streams
+from vidcap_jax.files import write_json
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.restore import Restored, require_captioner
+from vidcap_jax.texts import read_texts
 
 
 def check_streams(restored: Restored, manifest: Manifest, directory: str) -> None:
@@ -42,7 +43,7 @@ def evaluate(
   restored: Restored,
   directory: str,
   split: str,
-  output: pathlib.Path,
+  output: epath.Path,
   fallback: Restored | None = None,
   together: Together | None = None,
 ) -> dict:
@@ -79,7 +80,7 @@ def evaluate(
   for model in together.members if together else ():
     check_streams(model, manifest, directory)
   source = open_split(directory, split)
-  texts = list(pipeline.read_texts(source, restored.config.data.threads))
+  texts = read_texts(source, restored.config.data.threads)
   if is_captioner(restored.module):
     caption = together.caption if together else captioner_of(restored)
     report = _score_captions(restored, caption, fallback, source, texts, output)
@@ -106,7 +107,7 @@ def evaluate(
     report['key_frames'] = lacking(restored.key_frames, [video.video_id for video in texts])
   if distributed.is_main():
     output.mkdir(parents=True, exist_ok=True)
-    _write_json(output / 'metrics.json', report)
+    write_json(output / 'metrics.json', report, ensure_ascii=False)
   return report
 
 
@@ -116,7 +117,7 @@ def _score_captions(
   fallback: Restored | None,
   source: VideoSource,
   texts: Sequence[Video],
-  output: pathlib.Path,
+  output: epath.Path,
 ) -> dict[str, Any]:
   """Captions of a split, their scores, and the files of both."""
   from vidcap_jax.evaluation import candidates, diversity, metrics, submission
@@ -154,7 +155,7 @@ def _score_captions(
     submission.write_msrvtt(
       output / 'submission_msrvtt.json', hypotheses, ', '.join(networks) or None
     )
-  _write_json(output / 'captions.json', captions)
+  write_json(output / 'captions.json', captions, ensure_ascii=False)
   return report
 
 
@@ -182,7 +183,7 @@ def evaluate_command(
   """``--mode=evaluate``: where the data and results are by default, and what is printed."""
   directory = directory or restored.config.data.dir
   # WORKDIR/checkpoints/STAGE/STEP
-  folder = pathlib.Path(output) if output else restored.path.absolute().parents[2] / 'eval' / split
+  folder = epath.Path(output) if output else restored.path.absolute().parents[2] / 'eval' / split
   together = ensemble_of((restored, *others), weights) if others else None
   report = evaluate(restored, directory, split, folder, fallback, together)
   if distributed.is_main():
@@ -200,12 +201,6 @@ def versions() -> dict[str, str]:
     except importlib.metadata.PackageNotFoundError:  # run from a checkout, not installed
       found[name] = 'not installed'
   return found
-
-
-def _write_json(path: pathlib.Path, data: Any) -> None:
-  partial = path.with_suffix('.partial')
-  partial.write_text(json.dumps(data, indent=1, ensure_ascii=False) + '\n', encoding='utf-8')
-  partial.replace(path)
 
 
 def summary(report: Mapping) -> str:

@@ -1,10 +1,10 @@
 """A config's stages in order; then the scores. A finished stage is not run again."""
 
 import json
-import pathlib
 import statistics
 from collections.abc import Callable, Mapping
 
+from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
@@ -20,6 +20,7 @@ from vidcap_jax import (
 )
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.files import write_json
 from vidcap_jax.train import train
 
 # What a stage does, by ``config.task``: (stage's config, its name, workdir, mesh) -> what is noted.
@@ -31,7 +32,7 @@ TASKS: Mapping[str, Callable[..., dict]] = {
 SCORED = ('train', 'fuse')  # tasks whose stages make captions or rank them
 
 
-def run(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
+def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
   """Runs a config, once or once for each of ``config.seeds``.
 
   Raises:
@@ -54,7 +55,7 @@ def run(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
     summarise(reports, workdir)
 
 
-def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, dict]:
+def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, dict]:
   """Runs the stages of a config in WORKDIR; returns the last stage's scores by split."""
   workdir.mkdir(parents=True, exist_ok=True)
   check_config(config, workdir)
@@ -71,7 +72,7 @@ def run_one(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> dict[str, 
     if stage not in finished:
       finished[stage] = TASKS[its.task](its, stage, workdir, mesh)
       if distributed.is_main():
-        _write_json(workdir / 'stages.json', finished)
+        write_json(workdir / 'stages.json', finished)
       distributed.wait_for_all(f'stage {stage}')
     else:
       _say(f'[{stage}] finished before' + _best(finished[stage], its.eval.metric))
@@ -96,7 +97,7 @@ def _best(noted: dict, metric: str) -> str:
   return f': best {metric} {noted["best_score"]}' if 'best_score' in noted else ''
 
 
-def show_clips(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
+def show_clips(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
   """Captions a few of the recipe's test clips from their video files, as a user would.
 
   What each of them shows is said first.
@@ -113,7 +114,7 @@ def show_clips(config: ConfigDict, workdir: pathlib.Path, mesh: Mesh) -> None:
 
 
 def evaluate_stage(
-  config: ConfigDict, stage: str, workdir: pathlib.Path, folder: pathlib.Path, mesh: Mesh
+  config: ConfigDict, stage: str, workdir: epath.Path, folder: epath.Path, mesh: Mesh
 ) -> dict[str, dict]:
   """Scores a stage's best checkpoint on ``eval.splits``; splits scored before are read back."""
   manifest, its = read_manifest(config.data.dir), stage_config(config, stage)
@@ -133,7 +134,7 @@ def evaluate_stage(
     made_by = (report.get('checkpoint'), filled, report.get('fusion'))
     if made_by != (path, second and str(second), fused):
       together = fusion.restored_from(fused, its.fuse.candidates, mesh) if fused else None
-      restored = together.members[0] if together else restore.restore(pathlib.Path(path), mesh)
+      restored = together.members[0] if together else restore.restore(epath.Path(path), mesh)
       fallback = restore.restore(second, mesh) if second else None
       report = evaluate.evaluate(
         restored, config.data.dir, split, folder / split, fallback, together
@@ -144,7 +145,7 @@ def evaluate_stage(
   return reports
 
 
-def fallback_of(config: ConfigDict, workdir: pathlib.Path) -> pathlib.Path | None:
+def fallback_of(config: ConfigDict, workdir: epath.Path) -> epath.Path | None:
   """The checkpoint that ``eval.fallback`` of a stage means, if any.
 
   Raises:
@@ -167,7 +168,7 @@ _SOURCES = {
 }
 
 
-def check_sources(config: ConfigDict, workdir: pathlib.Path) -> None:
+def check_sources(config: ConfigDict, workdir: epath.Path) -> None:
   """Whether what each stage starts from or falls back to will be there when it is trained.
 
   Raises:
@@ -221,7 +222,7 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   return merged
 
 
-def prepare_data(config: ConfigDict, workdir: pathlib.Path) -> str:
+def prepare_data(config: ConfigDict, workdir: epath.Path) -> str:
   """The data set's folder; rendered into WORKDIR/data where the config has a recipe."""
   if config.data.dir:
     return config.data.dir
@@ -239,7 +240,7 @@ def prepare_data(config: ConfigDict, workdir: pathlib.Path) -> str:
   return str(folder / quickstart.DATA_SET)
 
 
-def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
+def check_config(config: ConfigDict, workdir: epath.Path) -> None:
   """Saves the config in a workdir without checkpoints; compares it with the saved one in others.
 
   Raises:
@@ -251,11 +252,12 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
   distributed.wait_for_all('config')  # every process has looked before one writes
   if not started:  # a command that failed at first may be mended
     if distributed.is_main():
-      _write_json(path, ours)
+      write_json(path, ours)
     return
   theirs = json.loads(path.read_text())
   changed = settings.differing(theirs, ours)
-  changed.pop('source', None)  # the same settings by another path or from another file
+  # The same settings by another path or from another file, on other devices.
+  changed = {k: v for k, v in changed.items() if k != 'source' and not k.startswith('mesh.')}
   if changed:
     lines = '\n'.join(f'  config.{k}: {a!r} there, {b!r} now' for k, (a, b) in changed.items())
     raise DataError(
@@ -265,7 +267,7 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> None:
     )
 
 
-def summarise(reports: dict[int, dict], workdir: pathlib.Path) -> None:
+def summarise(reports: dict[int, dict], workdir: epath.Path) -> None:
   """Mean, deviation and range of each score over seeds, printed and written to seeds.json."""
   names = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'rsum')
   table: dict[str, dict] = {}
@@ -279,15 +281,9 @@ def summarise(reports: dict[int, dict], workdir: pathlib.Path) -> None:
       table.setdefault(split, {})[name] = row
       each = ' '.join(f'{v:.4f}' for v in values)
       _say(f'{split} {name}: {row["mean"]:.4f} ± {spread:.4f} over {len(values)} seeds ({each})')
-  _write_json(workdir / 'seeds.json', {'seeds': list(reports), 'scores': table})
+  write_json(workdir / 'seeds.json', {'seeds': list(reports), 'scores': table})
 
 
 def _say(text: str) -> None:
   if distributed.is_main():
     print(text, flush=True)
-
-
-def _write_json(path: pathlib.Path, data) -> None:
-  partial = path.with_suffix('.partial')
-  partial.write_text(json.dumps(data, indent=1) + '\n')
-  partial.replace(path)

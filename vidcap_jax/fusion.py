@@ -5,12 +5,12 @@ them by their cosine with the video, and of equally near ones the first wins.
 """
 
 import functools
-import pathlib
 from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
@@ -95,7 +95,7 @@ def choose(
 # ------------------------------------------------------------------------------ as a stage
 
 
-def prepare(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> dict:
+def prepare(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
   """The stage's task: finds its checkpoints; its evaluation does the rest.
 
   Raises:
@@ -105,7 +105,7 @@ def prepare(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -
   return sources(config, workdir)
 
 
-def sources(config: ConfigDict, workdir: pathlib.Path) -> dict:
+def sources(config: ConfigDict, workdir: epath.Path) -> dict:
   """The checkpoints that ``config.fuse`` names: the embedding's, and the runs'."""
   if not (config.fuse.embedding and config.fuse.runs):
     raise ConfigError(
@@ -126,5 +126,5 @@ def restored_from(paths: Mapping, candidates: int, mesh: Mesh) -> Together:
     ConfigError: a checkpoint is of another kind, or its beam is too small.
   """
   decode = [f'n_best={candidates}']
-  runs = [restore.restore(pathlib.Path(path), mesh, decode) for path in paths['runs']]
-  return fuse(restore.restore(pathlib.Path(paths['embedding']), mesh), runs)
+  runs = [restore.restore(epath.Path(path), mesh, decode) for path in paths['runs']]
+  return fuse(restore.restore(epath.Path(paths['embedding']), mesh), runs)

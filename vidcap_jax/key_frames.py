@@ -5,34 +5,34 @@ names such a stage or file to train with; its table becomes a part of the checkp
 evaluation needs no file.
 """
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
+from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax import captioning, distributed, evaluate, restore, start
-from vidcap_jax.data import key_frames, pipeline
+from vidcap_jax.data import key_frames
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.vocabulary import BOS
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.features import to_inputs
 from vidcap_jax.models.captioner import Needs, bind
+from vidcap_jax.texts import read_texts
 
 # The attention whose largest weight is a model's key frame.
 ATTENTION = 'keyframe'
 
 
-def file_of(setting: str, workdir: pathlib.Path) -> pathlib.Path:
+def file_of(setting: str, workdir: epath.Path) -> epath.Path:
   """The file that ``data.key_frames`` means: 'stage:NAME' or a path."""
   if setting.startswith('stage:'):
     return workdir / 'key_frames' / f'{setting.removeprefix("stage:")}.json'
-  return pathlib.Path(setting)
+  return epath.Path(setting)
 
 
-def from_outside(config: ConfigDict, needs: Needs, workdir: pathlib.Path) -> dict[str, int]:
+def from_outside(config: ConfigDict, needs: Needs, workdir: epath.Path) -> dict[str, int]:
   """Video id -> key frame, as ``data.key_frames`` says; {} where that is ''.
 
   Raises:
@@ -47,7 +47,7 @@ def from_outside(config: ConfigDict, needs: Needs, workdir: pathlib.Path) -> dic
   return key_frames.load(file_of(setting, workdir), config.data.max_frames) if setting else {}
 
 
-def choose(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> dict:
+def choose(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
   """A stage that trains nothing: the key frames of a model for every split of the data set.
 
   Args:
@@ -105,7 +105,7 @@ def _of_split(restored: restore.Restored, directory: str, split: str) -> dict[st
     return jnp.argmax(extras.attention[ATTENTION][:, 0], axis=-1)
 
   source = open_split(directory, split)
-  ids = [video.video_id for video in pipeline.read_texts(source, config.data.threads)]
+  ids = [video.video_id for video in read_texts(source, config.data.threads)]
   found: dict[str, int] = {}
   for _, rows in captioning.batches_of(restored, source):
     batch = distributed.to_devices(rows, restored.mesh)

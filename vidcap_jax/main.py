@@ -6,15 +6,17 @@
 
 Started again with the same flags, training goes on where it was stopped. Any config key can be
 changed by a flag, e.g. --config.train.epochs=3; configs/common.py explains each.
+
+On several machines the same command is started on each; see docs/distributed.md.
 """
 
-import pathlib
+import os
 import sys
 
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from vidcap_jax import command_line
+from vidcap_jax import cluster, command_line
 from vidcap_jax.errors import UserError
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -43,6 +45,21 @@ _INPUTS = flags.DEFINE_string(
 _DECODE = flags.DEFINE_multi_string(
   'decode', [], 'evaluate, predict: changes a decoding setting, e.g. --decode=beam=3. Repeatable.'
 )
+_COORDINATOR = flags.DEFINE_string(
+  'coordinator', None, 'Of several processes: HOST:PORT that process 0 listens on.'
+)
+_NUM_PROCESSES = flags.DEFINE_integer(
+  'num_processes', None, 'How many there are, where the environment does not say.', lower_bound=1
+)
+_PROCESS_ID = flags.DEFINE_integer(
+  'process_id', None, 'Which of them this is, from 0.', lower_bound=0
+)
+_PEER_TIMEOUT = flags.DEFINE_float(
+  'peer_timeout', 60.0, 'Seconds within which all end when one is lost.', lower_bound=2.0
+)
+_START_TIMEOUT = flags.DEFINE_float(
+  'start_timeout', 300.0, 'Seconds to wait for all to start.', lower_bound=1.0
+)
 
 
 def _required(flag: flags.FlagHolder):
@@ -68,29 +85,42 @@ _NEEDED = {
 
 
 def _dispatch() -> int:
-  """Runs the mode; exit code 0, or 1 if predict failed on some input."""
+  """Runs the mode, with the other processes if there are any.
+
+  Returns:
+    The exit code: 0, 1 if predict failed on some input, 143 after SIGTERM.
+  """
   for flag in _NEEDED[_MODE.value]:
     _required(flag)
-  from vidcap_jax import (  # heavy: after --help
-    distributed,
-    evaluate,
-    experiment,
-    predict,
-    restore,
-    train,
-  )
+  given = (_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value)
+  place = cluster.find({**cluster.tpu_metadata(os.environ), **os.environ}, *given)
+  from vidcap_jax import files, processes  # heavy: after --help
+
+  code = 0
+  with processes.joined(place, _PEER_TIMEOUT.value, _START_TIMEOUT.value), files.disk_errors():
+    code = _run()
+  return code
+
+
+def _run() -> int:
+  import jax
+  from etils import epath
+
+  from vidcap_jax import distributed, evaluate, experiment, predict, restore, train
 
   if _MODE.value == 'train':
-    config, workdir = _required(_CONFIG), pathlib.Path(_required(_WORKDIR))
+    config, workdir = _required(_CONFIG), epath.Path(_required(_WORKDIR))
     config.source = config_flags.get_config_filename(flags.FLAGS[_CONFIG.name])
     try:
-      experiment.run(config, workdir, distributed.make_mesh(**config.mesh))
+      experiment.run(config, workdir, distributed.make_mesh(config.mesh.data, config.mesh.model))
     except train.Preempted as stopped:
       print(stopped, file=sys.stderr)
       return 128 + stopped.signal  # as a shell reports it: stopped, not failed
     return 0
   paths = [restore.find_checkpoint(path) for path in _required(_CHECKPOINT).split(',')]
   mesh = distributed.make_mesh()
+  if distributed.is_main() and jax.process_count() > 1:  # stdout may be for captions alone
+    print(distributed.layout(mesh), file=sys.stderr, flush=True)
   first, *others = (restore.restore(path, mesh, _DECODE.value) for path in paths)
   weights = _weights()
   if _MODE.value == 'evaluate':

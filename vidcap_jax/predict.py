@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax import captioning
+from vidcap_jax import captioning, distributed
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video, absent
 from vidcap_jax.data.schema import DataError, Stream
@@ -54,20 +54,25 @@ def predict(
   failed, done = 0, list[str]()
   group: list[Video] = []
 
+  def say(text: str) -> None:
+    if distributed.is_main():
+      print(text, file=sys.stderr, flush=True)
+
   def flush() -> None:
     ids = [video.video_id for video in group]
     for made in caption(group, ids):
-      print(json.dumps(made, ensure_ascii=False), flush=True)
+      if distributed.is_main():
+        print(json.dumps(made, ensure_ascii=False), flush=True)
     group.clear()
 
   for where, video in videos:
     if isinstance(video, Exception):
       failed += 1
       said = str(video) if str(video).startswith(where) else f'{where}: {video}'
-      print(said, file=sys.stderr, flush=True)
+      say(said)
       continue
     if video.video_id in done:
-      print(f'{where}: a second video called {video.video_id!r}', file=sys.stderr, flush=True)
+      say(f'{where}: a second video called {video.video_id!r}')
     done.append(video.video_id)
     group.append(video)
     if len(group) == GROUP:
@@ -76,9 +81,9 @@ def predict(
     flush()
   for member in members:
     if done and member.key_frames:
-      print(lacking(member.key_frames, done), file=sys.stderr)
+      say(lacking(member.key_frames, done))
   if failed:
-    print(f'{failed} of {failed + len(done)} inputs failed', file=sys.stderr)
+    say(f'{failed} of {failed + len(done)} inputs failed')
   return 1 if failed else 0
 
 

@@ -2,16 +2,16 @@
 
 import dataclasses
 import json
-import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+from etils import epath
 from flax import linen as nn
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, distributed, models
+from vidcap_jax import checkpoint, models, sharding
 from vidcap_jax.data.schema import DataError, Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.settings import LATER, check_decode
@@ -24,7 +24,7 @@ from vidcap_jax.models.captioner import init_params, is_captioner
 class Restored:
   """A checkpoint ready to caption: the module, its parameters, and what it was trained on."""
 
-  path: pathlib.Path
+  path: epath.Path
   meta: Mapping
   config: ConfigDict
   module: nn.Module
@@ -44,7 +44,7 @@ class Restored:
     return (self.config.data.max_words or self.vocabulary.max_words) + 1
 
 
-def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
+def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:
   """The step folder that a workdir, stage folder or step folder stands for.
 
   A workdir means the best checkpoint of its last finished stage that makes captions, or of its last
@@ -53,7 +53,7 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
   Raises:
     DataError: no checkpoint there.
   """
-  folder = pathlib.Path(path)
+  folder = epath.Path(path)
   if not folder.is_dir():
     raise DataError(f'{setting}={path}: no such folder')
   if (best := checkpoint.best_step(folder)) is not None:
@@ -64,7 +64,7 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
   stages = [folder / 'checkpoints' / name for name in reversed(finished)]
   if not stages:
     parent = folder / 'checkpoints'
-    stages = sorted(parent.iterdir(), key=lambda p: -p.stat().st_mtime) if parent.is_dir() else []
+    stages = sorted(parent.iterdir(), key=lambda p: -p.stat().mtime) if parent.is_dir() else []
   found = [(stage, checkpoint.best_step(stage)) for stage in stages]
   paths = [stage / str(best) for stage, best in found if best is not None]
   if paths:
@@ -73,17 +73,17 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> pathlib.Path:
   raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
 
 
-def _ranks_captions(path: pathlib.Path) -> bool:
+def _ranks_captions(path: epath.Path) -> bool:
   return checkpoint.read_meta(path)['config']['model']['name'] == 'embedding'
 
 
-def finished_stages(workdir: pathlib.Path) -> dict[str, dict]:
+def finished_stages(workdir: epath.Path) -> dict[str, dict]:
   """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
   path = workdir / 'stages.json'
   return json.loads(path.read_text()) if path.is_file() else {}
 
 
-def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
+def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
   """Reads a step folder; nothing else is needed to caption features.
 
   Args:
@@ -104,8 +104,10 @@ def restore(path: pathlib.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Resto
   vocabulary = Vocabulary.from_dict(meta['vocabulary'])
   streams = tuple(stream_from_dict(s) for s in meta['streams'])
   module = models.build(config.model, len(vocabulary), config.train.dtype)
-  abstract = abstract_params(module, streams, config)
-  params = checkpoint.read_params(path, checkpoint.abstract(abstract, distributed.replicated(mesh)))
+  sizes = params_by_size(streams, config)
+  how = config.mesh.get('params', 'replicated')
+  shardings = sharding.of_params(how, mesh, len(vocabulary), sizes)
+  params = checkpoint.read_params(path, checkpoint.abstract(sizes(len(vocabulary)), shardings))
   return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
 
 
@@ -129,6 +131,15 @@ def _change(decode: ConfigDict, change: str) -> None:
     decode[key] = kind(filter(None, value.split(','))) if words else kind(value)
   except ValueError:
     raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
+
+
+def params_by_size(streams: Sequence[Stream], config: ConfigDict) -> Callable[[int], Any]:
+  """Vocabulary size -> shapes and dtypes of the parameters of a config's model."""
+
+  def of_size(V):
+    return abstract_params(models.build(config.model, V, config.train.dtype), streams, config)
+
+  return of_size
 
 
 def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:

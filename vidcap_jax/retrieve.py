@@ -37,7 +37,7 @@ def make_scorer(
   with all their captions, one at least.
   """
   # Captions come in the shape of training's batches, whichever videos they belong to.
-  hosts, S = jax.process_count(), config.data.captions_per_video
+  (host, hosts), S = distributed.block(mesh), config.data.captions_per_video
   rows = config.eval.batch_size + -config.eval.batch_size % mesh.shape['data']
 
   @jax.jit
@@ -59,7 +59,7 @@ def make_scorer(
     padded = np.pad(tokens, ((0, -len(tokens) % (rows * S)), (0, 0)), constant_values=PAD)
     captions = []
     for block in padded.reshape(-1, hosts, rows // hosts, S, length):
-      mine = distributed.to_devices({'captions': block[jax.process_index()]}, mesh)['captions']
+      mine = distributed.to_devices({'captions': block[host]}, mesh)['captions']
       made = distributed.to_host(embed_captions(params, mine))  # (rows, S, H)
       captions.append(made.reshape(rows * S, -1))
     owner = np.repeat(np.arange(len(texts)), [len(video.captions) for video in texts])

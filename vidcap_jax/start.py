@@ -1,17 +1,17 @@
 """Where a stage's parameters come from when they are not random: another run's checkpoint."""
 
-import pathlib
 from collections.abc import Callable, Sequence
 
 import jax
+from etils import epath
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, models, restore, transfer
+from vidcap_jax import checkpoint, distributed, restore, transfer
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import Vocabulary
 
 
-def source_of(setting: str, workdir: pathlib.Path) -> str:
+def source_of(setting: str, workdir: epath.Path) -> str:
   """The folder that ``train.init_from`` or ``eval.fallback`` means: 'stage:NAME' or a path."""
   if setting.startswith('stage:'):
     return str(workdir / 'checkpoints' / setting.removeprefix('stage:'))
@@ -19,7 +19,7 @@ def source_of(setting: str, workdir: pathlib.Path) -> str:
 
 
 def start_from(
-  path: pathlib.Path,
+  path: epath.Path,
   params,
   config: ConfigDict,
   vocabulary: Vocabulary,
@@ -28,13 +28,10 @@ def start_from(
 ):
   """Our initial parameters with those of another run's checkpoint put in; says what differs."""
   theirs = Vocabulary.from_dict(checkpoint.read_meta(path)['vocabulary'])
-  size = lambda V: restore.abstract_params(  # noqa: E731
-    models.build(config.model, V, config.train.dtype), streams, config
-  )
   moved, differences = transfer.transfer(
     checkpoint.read_params_as_saved(path),
-    jax.device_get(params),
-    transfer.vocabulary_axes(size),
+    distributed.to_host(params),
+    transfer.vocabulary_axes(restore.params_by_size(streams, config)),
     theirs,
     vocabulary,
   )

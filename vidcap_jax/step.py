@@ -70,14 +70,17 @@ def make_train_step(
   streams: Sequence[Stream],
   steps_per_epoch: int,
   total_steps: int,
+  shardings: TrainState | None = None,
 ) -> Callable[[TrainState, Mapping], tuple[TrainState, dict[str, Array]]]:
   """A jitted function (state, batch) -> state, report; the state given to it is used up.
+
+  The new state lies as ``shardings`` say, see ``vidcap_jax.sharding``.
 
   An update that is not finite is left out and counted. The report holds the objective's scalars,
   smooth_loss, grad_norm, finite and skipped.
   """
 
-  @functools.partial(jax.jit, donate_argnums=0)
+  @functools.partial(jax.jit, donate_argnums=0, out_shardings=(shardings, None))
   def train_step(state, batch):
     key, inputs = _of_step(config, streams, total_steps, state.step, batch)
     epoch = state.step / steps_per_epoch

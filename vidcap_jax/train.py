@@ -3,12 +3,12 @@
 import collections
 import dataclasses
 import functools
-import pathlib
 import signal
 from collections.abc import Mapping
 
 import jax
 import numpy as np
+from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
@@ -20,6 +20,7 @@ from vidcap_jax import (
   key_frames,
   models,
   restore,
+  sharding,
   start,
   word_vectors,
 )
@@ -37,6 +38,7 @@ from vidcap_jax.loop import Clock, StopSignal, signal_name
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
 from vidcap_jax.step import initial_state, make_draw_steps, make_train_step
+from vidcap_jax.texts import read_texts
 from vidcap_jax.validation import make_validator, update_progress, validation_line
 
 TOP_CAPTIONS = 100
@@ -58,7 +60,7 @@ class Diverged(UserError):
   """Too many steps had a loss or gradient that was not finite."""
 
 
-def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> dict:
+def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
   """Trains a stage, or goes on where it was stopped.
 
   Args:
@@ -99,7 +101,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   distributed.check_batch(config.train.batch_size, mesh)
   frames = key_frames.from_outside(config, module.config.needs, workdir)
   source = attach(open_split(config.data.dir, config.data.train_split), frames)
-  texts = list(pipeline.read_texts(source, config.data.threads))
+  texts = read_texts(source, config.data.threads)
   ids = [video.video_id for video in texts]
   lengths = _lengths(texts, vocabulary, length) if config.data.length_buckets else None
   order = TrainOrder(
@@ -150,16 +152,19 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   def initialise(key):
     return initial_state(key, module, example, objective, optimizer, len(source), most_captions)
 
+  shapes = jax.eval_shape(initialise, jax.random.key(0))
+  by_size = restore.params_by_size(streams, config)
+  lie = sharding.of_params(config.mesh.params, mesh, len(vocabulary), by_size)
+  say(f'{distributed.layout(mesh)}; {sharding.summary(shapes.params, lie)}')
+  lie = sharding.of_state(shapes, optimizer, lie, mesh)
   train_step = make_train_step(
-    config, objective, optimizer, streams, order.steps_per_epoch, total_steps
+    config, objective, optimizer, streams, order.steps_per_epoch, total_steps, lie
   )
   draw_steps = make_draw_steps(config, objective, streams, total_steps)
 
   # ---------------------------------------------------------------- restore, or start
   folder = workdir / 'checkpoints' / stage
-  shapes = checkpoint.abstract(
-    jax.eval_shape(initialise, jax.random.key(0)), distributed.replicated(mesh)
-  )
+  shapes = checkpoint.abstract(shapes, lie)
   restored = checkpoint.restore_latest(
     folder, shapes.params, shapes.replace(params=None), functools.partial(_check_data, manifest)
   )
@@ -172,7 +177,7 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     theirs = config.train.init_from and restore.find_checkpoint(
       start.source_of(config.train.init_from, workdir), 'config.train.init_from'
     )
-    initialise = jax.jit(initialise, out_shardings=distributed.replicated(mesh))
+    initialise = jax.jit(initialise, out_shardings=lie)
     state = initialise(jax.random.key(config.seed))
     progress = {'best_score': None, 'best_step': None, 'since_best': 0, 'stopped': False}
     if config.train.word_vectors:
@@ -212,11 +217,14 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
   }
 
   def save(step, state, score=None):
+    if journal:
+      journal.flush()
     whole = meta | {'step': step, 'progress': dict(progress)}
     checkpoint.save(manager, step, state.params, state.replace(params=None), whole, score)
 
   # ---------------------------------------------------------------- the loop
   eval_steps = max(1, round(config.eval.every_epochs * order.steps_per_epoch))
+  host, hosts = distributed.block(mesh)
   batches = pipeline.train_batches(
     features.source,
     vocabulary,
@@ -227,18 +235,19 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
     blocks=module.config.needs.blocks,
     start_step=first,
     stop_step=first if progress['stopped'] else total_steps,
-    host=jax.process_index(),
-    hosts=jax.process_count(),
+    host=host,
+    hosts=hosts,
     threads=config.data.threads,
   )
   buckets = [b for b in config.data.length_buckets if b < length]
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
+  stop = False
   with StopSignal() as stop_signal:
     try:
       for step, batch in clock.watch(batches):
-        clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * jax.process_count()
+        clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * hosts
         if step == first:
           say('compiling the first step: this takes a while')
         if buckets:
@@ -251,7 +260,8 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           seen = look(waiting, batch['video_index'])
           on_devices['drawn'] = {**drawn, **distributed.to_devices(seen, mesh)}
         state, report = train_step(state, on_devices)
-        pending.append((step, report, batch['video_index']))
+        agreed = distributed.agree(bool(stop_signal.received), mesh)
+        pending.append((step, report, batch['video_index'], agreed))
         done = step + 1
         ending = ''
         at_end, at_eval = done == total_steps, done % eval_steps == 0 or done == total_steps
@@ -260,8 +270,9 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           clock.compiled(done)
         # One step behind, so that reading a result does not keep the device waiting.
         while len(pending) > (0 if logs or at_eval else 1):
-          at, seen, rows = pending.popleft()
+          at, seen, rows, agreed = pending.popleft()
           _check_finite(at, seen, rows, ids, config.train.max_skipped, say)
+          stop |= bool(agreed)
         if logs:
           values = jax.device_get(report)
           record = {k: float(v) for k, v in values.items() if k not in ('finite', 'skipped')}
@@ -284,7 +295,6 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
               journal.write(done, config.data.val_split, scores)
             say(validation_line(done, scores, progress, config.eval.metric))
             save(done, state, score)
-        stop = distributed.any_process(bool(stop_signal.received))
         between = config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0
         if (between or stop) and not at_eval:
           save(done, state)
@@ -298,10 +308,9 @@ def train(config: ConfigDict, stage: str, workdir: pathlib.Path, mesh: Mesh) -> 
           break
     finally:
       batches.close()
-      manager.wait_until_finished()
-      manager.close()
       if journal:
         journal.close()
+      checkpoint.finish(manager)
   return progress | {'steps': total_steps}
 
 

@@ -7,12 +7,12 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax import captioning, distributed, retrieve
-from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.texts import read_texts
 
 
 def check_scores(settings: Mapping) -> None:
@@ -46,7 +46,7 @@ def make_validator(
   video id, for models that take them from outside.
   """
   source = attach(open_split(config.data.dir, config.data.val_split), frames)
-  texts = list(pipeline.read_texts(source, config.data.threads))
+  texts = read_texts(source, config.data.threads)
 
   def batches():
     return captioning.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)

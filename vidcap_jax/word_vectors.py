@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 import jax
 import numpy as np
 
+from vidcap_jax import distributed
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
 
@@ -129,7 +130,7 @@ def put_in(params: Any, path: str, vocabulary: Vocabulary, say: Callable[[str], 
     raise DataError(
       f'config.train.word_vectors: none of the {len(words)} words of the vocabulary is in {path}'
     )
-  value = np.array(table)
+  value = np.array(distributed.to_host(table))
   for word, vector in vectors.items():
     value[vocabulary.index[word]] = vector
   missing = [word for word in words if word not in vectors]

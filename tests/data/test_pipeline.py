@@ -5,11 +5,18 @@ import numpy as np
 import pytest
 
 from vidcap_jax.data import records
-from vidcap_jax.data.batch import empty_batch
+from vidcap_jax.data.batch import default_sizes, empty_batch
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.pipeline import eval_batches, read_texts, train_batches
-from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError, Manifest, Split, Stream, write_manifest
+from vidcap_jax.data.records import Video, open_split
+from vidcap_jax.data.schema import (
+  DataError,
+  Manifest,
+  Split,
+  Stream,
+  read_manifest,
+  write_manifest,
+)
 from vidcap_jax.data.vocabulary import EOS, PAD, build_vocabulary
 
 STREAMS = (
@@ -234,6 +241,48 @@ def test_evaluation_visits_each_video_once(videos, hosts, per_host):
         check_row(batch, r, VIDEOS[index], range(min(1, len(VIDEOS[index].captions))))
         seen.append(int(index))
   assert seen == list(range(videos))
+
+
+class Watched:
+  """A source that knows which of its videos were read."""
+
+  def __init__(self, source):
+    self.source, self.read = source, []
+
+  def __len__(self):
+    return len(self.source)
+
+  def __getitem__(self, index):
+    self.read.append(int(index))
+    return self.source[index]
+
+
+@pytest.mark.parametrize(('split', 'hosts'), [('train', 2), ('train', 4), ('val', 4)])
+def test_hosts_read_only_their_own_records(split, hosts, tiny_data):
+  """7 videos on 2 and on 4 hosts, 3 on 4, all from one shard of a data set."""
+  manifest = read_manifest(tiny_data)
+  assert len(manifest.splits[split].shards) == 1
+  options = {'streams': manifest.streams, 'sizes': default_sizes(manifest.streams), 'threads': 0}
+  whole = open_split(tiny_data, split)
+  sources = [Watched(open_split(tiny_data, split)) for _ in range(hosts)]
+  parts = [
+    evaluation(hosts, source=source, host=h, hosts=hosts, **options)
+    for h, source in enumerate(sources)
+  ]
+  assert len({len(part) for part in parts}) == 1
+  assert sorted(i for source in sources for i in source.read) == list(range(len(whole)))
+  assert_same(join_hosts(parts), evaluation(hosts, source=whole, **options))
+
+  order = TrainOrder(np.array([len(v.captions) for v in whole]), 4, 2, seed=1)
+  for source in sources:
+    source.read.clear()
+  parts = [
+    training(order, source, host=h, hosts=hosts, **options) for h, source in enumerate(sources)
+  ]
+  for part, source in zip(parts, sources):
+    rows = [int(i) for _, batch in part for i in batch['video_index'] if i >= 0]
+    assert source.read == rows
+  assert_same(join_hosts(parts), training(order, whole, **options))
 
 
 def test_evaluation_takes_the_first_captions():

@@ -72,7 +72,7 @@ def make_targets(seed=0, B=B):
 class Setup:
   """A case with parameters, and the few functions of it that are compiled."""
 
-  def __init__(self, case):
+  def __init__(self, case, V=V):
     self.case, self.inputs, self.targets = case, make_inputs(case), make_targets()
     self.module = models.build(case.settings, V)
     shapes = jax.eval_shape(

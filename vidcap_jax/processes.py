@@ -1,0 +1,106 @@
+"""Several processes as one job: how they come together, and how they end together."""
+
+import contextlib
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+
+import jax
+
+from vidcap_jax.cluster import Place
+from vidcap_jax.errors import UserError
+from vidcap_jax.watchdog import Watchdog
+
+_A_DAY = 24 * 3600
+
+
+@contextlib.contextmanager
+def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterator[None]:
+  """Within it the processes of a job share their devices; nothing is done for a lone one.
+
+  To be entered before anything asks JAX for its devices. An error inside is printed with the
+  process's index and ends all processes; none is raised, and this one exits at once: what it would
+  do at exit waits for the others, who may be waiting for it.
+
+  Args:
+    place: from ``cluster.find``.
+    timeout: seconds within which all end when one is lost.
+    start_timeout: seconds to wait for the others at first.
+
+  Raises:
+    UserError: they did not come together.
+  """
+  if place is None:
+    yield
+    return
+  watchdog = _join(place, timeout, start_timeout)
+  who = f'process {place.index} of {place.count}'
+  try:
+    yield
+    # One may be done long before another, which still scores captions.
+    _client().wait_at_barrier('vidcap_jax_end', _A_DAY * 1000)
+  except UserError as error:
+    print(f'{who}: error: {error}', file=sys.stderr)
+    _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
+  except KeyboardInterrupt:
+    _end(watchdog, 130, f'process {place.index} was interrupted')
+  except BaseException as error:
+    print(f'{who}:\n{traceback.format_exc()}', file=sys.stderr, flush=True)
+    if _of_runtime(error):
+      watchdog.wait_for_verdict()  # a collective fails when a peer is gone: it is the one to name
+    _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
+  watchdog.stop()
+  jax.distributed.shutdown()
+
+
+def _join(place: Place, timeout: float, start_timeout: float) -> Watchdog:
+  # Its notifier takes SIGTERM from everything else; `loop.StopSignal` is what we want instead.
+  jax.config.update('jax_enable_preemption_service', False)
+  try:
+    jax.distributed.initialize(
+      place.coordinator,
+      place.count,
+      place.index,
+      local_device_ids=place.local_devices,
+      cluster_detection_method='deactivate',
+      initialization_timeout=int(start_timeout),
+      # The runtime's own watch needs no Python thread, names no process and aborts (134): it is
+      # there for a process in which no thread gets to run.
+      heartbeat_timeout_seconds=int(2 * timeout),
+    )
+  except (RuntimeError, ValueError) as error:
+    if not _of_runtime(error):  # e.g. a config file that has asked for devices already
+      raise
+    raise UserError(
+      f'process {place.index} of {place.count} did not find the others at {place.coordinator} '
+      f'within {start_timeout:.0f} s, as {place.kind} had it: {_first_line(error)}'
+    ) from None
+  return Watchdog(_client(), place.index, place.count, timeout)
+
+
+def _client():
+  """The coordination service's client, for which JAX has no public name."""
+  from jax._src import distributed
+
+  return distributed.global_state.client
+
+
+def _end(watchdog: Watchdog, code: int, reason: str) -> None:
+  for stream in (sys.stdout, sys.stderr):
+    with contextlib.suppress(OSError, ValueError):
+      stream.flush()
+  watchdog.announce(code, reason)
+  os._exit(code)
+
+
+def _of_runtime(error: BaseException) -> bool:
+  """Whether XLA raised it: under several types, a status code in front."""
+  of_python = isinstance(error, (ValueError, RuntimeError)) and re.match('[A-Z_]+: ', str(error))
+  return isinstance(error, jax.errors.JaxRuntimeError) or bool(of_python)
+
+
+def _first_line(error: BaseException) -> str:
+  lines = str(error).strip().splitlines() or [type(error).__name__]
+  return lines[0][:200]
