@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, experiment, train
+from vidcap_jax import checkpoint, distributed, experiment, loop, train
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
@@ -72,9 +72,7 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
 
 def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
   config = tiny.small_config(tiny_data, max_skipped=2, batch_size=16)
-  with pytest.raises(
-    train.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
-  ):
+  with pytest.raises(loop.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'):
     tiny.run(config, tmp_path / 'work')
   assert '9 rows of every batch stay empty; 7 is enough' in capsys.readouterr().out
 
@@ -82,7 +80,7 @@ def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
 def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
   config = tiny.small_config(tiny_data, max_skipped=3)
   config.optimizer.learning_rate = float('nan')
-  with pytest.raises(train.Diverged, match='4 updates were not finite'):
+  with pytest.raises(loop.Diverged, match='4 updates were not finite'):
     tiny.run(config, tmp_path / 'work')
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
 

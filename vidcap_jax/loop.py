@@ -1,4 +1,4 @@
-"""What a long loop needs around it: its clock, and a way to be told to stop."""
+"""What a long loop needs around it: its clock, a way to be told to stop, and when to give up."""
 
 import contextlib
 import os
@@ -6,6 +6,8 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from vidcap_jax.errors import UserError
 
 
 class Clock:
@@ -112,3 +114,24 @@ class StopSignal:
 def signal_name(number: int) -> str:
   """How people call it."""
   return 'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name
+
+
+class Diverged(UserError):
+  """Too many steps had a loss or gradient that was not finite."""
+
+
+def check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, say) -> None:
+  """Reports a skipped update with its step and videos; ends the run when there are too many."""
+  if report['finite']:
+    return
+  videos = ', '.join(ids[i] for i in rows if i >= 0)
+  say(
+    f'step {step + 1}: loss {float(report["loss"])}, gradient norm {float(report["grad_norm"])}: '
+    f'update skipped; videos: {videos}'
+  )
+  if (skipped := int(report['skipped'])) > most:
+    raise Diverged(
+      f'{skipped} updates were not finite, more than train.max_skipped={most}; last at step '
+      f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or look at these features '
+      'with python -m data_prep.inspect'
+    )

@@ -30,11 +30,10 @@ from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
-from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import diversity
 from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
 from vidcap_jax.journal import Journal
-from vidcap_jax.loop import Clock, StopSignal, signal_name
+from vidcap_jax.loop import Clock, StopSignal, check_finite, signal_name
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
 from vidcap_jax.step import initial_state, make_draw_steps, make_train_step
@@ -54,10 +53,6 @@ class Preempted(Exception):
   def __init__(self, number: int, message: str):
     super().__init__(f'{signal_name(number)}: {message}')
     self.signal = number
-
-
-class Diverged(UserError):
-  """Too many steps had a loss or gradient that was not finite."""
 
 
 def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
@@ -271,7 +266,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
         # One step behind, so that reading a result does not keep the device waiting.
         while len(pending) > (0 if logs or at_eval else 1):
           at, seen, rows, agreed = pending.popleft()
-          _check_finite(at, seen, rows, ids, config.train.max_skipped, say)
+          check_finite(at, seen, rows, ids, config.train.max_skipped, say)
           stop |= bool(agreed)
         if logs:
           values = jax.device_get(report)
@@ -333,23 +328,6 @@ def _lengths(texts, vocabulary: Vocabulary, length: int) -> np.ndarray:
 def most_frequent(captions: list[str]) -> list[str]:
   """The 100 most frequent captions, ties in order of first appearance."""
   return [caption for caption, _ in collections.Counter(captions).most_common(TOP_CAPTIONS)]
-
-
-def _check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, say) -> None:
-  """Reports a skipped update with its step and videos; ends the run when there are too many."""
-  if report['finite']:
-    return
-  videos = ', '.join(ids[i] for i in rows if i >= 0)
-  say(
-    f'step {step + 1}: loss {float(report["loss"])}, gradient norm {float(report["grad_norm"])}: '
-    f'update skipped; videos: {videos}'
-  )
-  if (skipped := int(report['skipped'])) > most:
-    raise Diverged(
-      f'{skipped} updates were not finite, more than train.max_skipped={most}; last at step '
-      f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or look at these features '
-      'with python -m data_prep.inspect'
-    )
 
 
 def _silent(*_) -> None:
