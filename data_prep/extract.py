@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from data_prep import extractors, video
+from data_prep import extraction, extractors, sampling, video
 from data_prep.progress import progress
 from vidcap_jax.errors import UserError
 
@@ -72,16 +72,20 @@ def find_videos(folder: str | pathlib.Path) -> dict[str, pathlib.Path]:
   return found
 
 
-def parse_streams(text: str, sampling: Mapping[str, float] | None) -> dict[str, dict]:
-  """``image:efficientnet_lite0,…`` as stream descriptions by name; see ``extractors.describe``."""
-  streams: dict[str, dict] = {}
+def parse_streams(text: str) -> dict[str, str]:
+  """``image:efficientnet_lite0@every=5,…`` as what makes each stream, by its name.
+
+  Raises:
+    ExtractError: not of the form NAME:EXTRACTOR[@SAMPLING], with commas between.
+  """
+  streams: dict[str, str] = {}
   for part in filter(None, text.split(',')):
-    name, colon, extractor = part.partition(':')
+    name, colon, made_by = part.partition(':')
     if not colon or not re.fullmatch(r'[A-Za-z]\w*', name, re.ASCII):
-      raise ExtractError(f'--streams: {part!r} is not of the form NAME:EXTRACTOR')
+      raise ExtractError(f'--streams: {part!r} is not of the form NAME:EXTRACTOR[@SAMPLING]')
     if name in streams:
       raise ExtractError(f'--streams: {name!r} is given twice')
-    streams[name] = extractors.describe(extractor, sampling)
+    streams[name] = made_by
   if not streams:
     raise ExtractError('--streams: no stream given')
   return streams
@@ -128,7 +132,7 @@ def _store(path: pathlib.Path, array: np.ndarray) -> None:
 def _features(path: pathlib.Path, streams: Mapping[str, Mapping]):
   """(arrays by stream, note) of one video; raises what is wrong with it."""
   notes: list[str] = []
-  arrays = extractors.extract_video(path, streams, notes)
+  arrays = extraction.extract_video(path, streams, notes)
   with np.errstate(over='ignore'):
     stored = {name: array.astype(DTYPE) for name, array in arrays.items()}
   for name, array in stored.items():
@@ -261,11 +265,11 @@ def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   parser = _parser()
   args = parser.parse_args(argv)
-  asked = {how: vars(args)[how] for how in video.SAMPLINGS if vars(args)[how] is not None}
+  asked = {how: vars(args)[how] for how in sampling.BASES if vars(args)[how] is not None}
   try:
     if args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')
-    streams = parse_streams(args.streams, asked or None)
+    streams = extractors.describe_all(parse_streams(args.streams), asked)
     outcome = extract(find_videos(args.videos), streams, args.out, args.workers)
   except (ValueError, extractors.ExtractorError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)

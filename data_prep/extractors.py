@@ -1,29 +1,41 @@
-"""From a video file to named feature arrays: the extractors there are, and how to run them.
+r"""The registry of extractors: what a video's frames, windows of frames or sound are turned into.
 
-An extractor is a network (a function from a batch of frames to arrays) and a choice of what to
-keep of its outputs. Streams whose extractors share network and sampling share one pass over the
-video. ``{extractor, version, sampling}`` says everything about a result: the same description
-gives the same array whether a data set is extracted or one video captioned.
+An extractor is a network (``data_prep.networks``) and a choice of what to keep of its outputs.
+``{extractor, version, sampling}`` says everything about a result: the same description gives the
+same array whether a data set is extracted or one video captioned.
+
+How a network is fed, by its ``reads``. It is called with a batch of always the same size (one
+compilation), the last one of a video filled up with zeros, and the outputs wanted:
+
+* 'frames':  ``forward(uint8 (batch, size, size, 3), wanted) -> {output: (batch, …)}``, RGB, the
+  upright frame scaled so that its shorter side is ``scale`` and its central square cut out; with
+  ``size`` None the whole frame, (batch, rows, columns, 3), as large as the video's are.
+* 'windows': ``forward(uint8 (batch, frames, size, size, 3), wanted) -> {output: (batch, …)}``, of
+  windows of consecutive sampled frames.
+* 'audio':   ``forward(float32 (batch, size), wanted) -> {output: (batch, …)}``, mono sound at
+  ``rate`` samples a second, within -1 and 1, in stretches of ``size`` samples that begin each
+  ``hop`` seconds. They may overlap: whatever the network computes of a stretch (a spectrogram of
+  overlapping pieces, say) it computes of that stretch alone. VGGish: 15,600 samples for 96 pieces
+  of 400, 160 apart; a hop of 0.96 seconds goes on with the 97th. A video without sound is fed
+  nothing and its stream has T = 0.
+
+Then ``finish(*outputs of the whole video)`` makes the stream's array; an output with several
+steps a window, (windows, steps, …), is laid end to end by ``joined``.
+
+``FAMILIES`` holds networks by name without an entry each: ``FAMILIES['timm']('resnet152')`` gives
+the extractor and the network that ``timm/resnet152`` means.
 """
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from data_prep import random_features, video
+from data_prep import networks, random_features, sampling, weights
+from data_prep.networks import MIXED, NETWORKS, Network
 from vidcap_jax.errors import UserError
-
-# Frames per forward pass: the last batch of a video is filled up with blank frames, so there is one
-# compilation, and a video's features do not depend on what else is extracted.
-BATCH = 8
-
-
-# How many numbers the motion stream mixes a frame's 1280 channels into. Most channels are silent
-# most of the time; mixtures of them tell nearly as much with a tenth of the weights to learn.
-MIXED = 128
 
 
 class ExtractorError(UserError):
@@ -35,13 +47,15 @@ class Extractor:
   """How one kind of feature is made.
 
   Attributes:
-    kind: of the stream, a key of ``vidcap_jax.data.schema.KINDS``.
+    kind: of the stream, a key of ``vidcap_jax.data.schema.KINDS``; of sound, one with an axis T.
     shape: of one video's array, None where an axis is free, as in ``schema.Stream``.
-    version: changes whenever the numbers do.
-    network: key of ``NETWORKS``.
+    version: changes whenever the numbers do. ``{weights}`` in it stands for the first 8 digits of
+      the SHA-256 of the network's weights file.
+    network: key of ``networks.NETWORKS``.
     outputs: the network's outputs that ``finish`` needs.
-    finish: from those outputs of a video's frames, (T, …) each, to the stream's array.
-    sampling: the default.
+    finish: from those outputs of all a video's inputs, (T, …) each, to the stream's array.
+    sampling: the default; what another one does not say is taken from it, see
+      ``sampling.complete``.
   """
 
   kind: str
@@ -58,54 +72,9 @@ class Extractor:
     return self.shape[-1]
 
 
-@dataclasses.dataclass(frozen=True)
-class Network:
-  """``size``: rows and columns of its frames; ``load()`` gives the function
-  (frames uint8 (BATCH, size, size, 3), wanted outputs) -> {output: array (BATCH, …)}."""
-
-  size: int
-  load: Callable[[], Callable[[np.ndarray, tuple[str, ...]], dict[str, np.ndarray]]]
-
-
-def _mixing(channels: int, mixed: int) -> np.ndarray:
-  """Fixed signs (channels, mixed) over the root of channels: keeps sums of squares, nearly."""
-  words = np.random.PCG64(0).random_raw(channels * mixed // 64)
-  bits = words[:, None] >> np.arange(64, dtype=np.uint64) & 1
-  return ((2.0 * bits - 1) / channels**0.5).astype(np.float32).reshape(channels, mixed)
-
-
-def _load_efficientnet():
-  import jax
-  import jax.numpy as jnp
-
-  from data_prep import efficientnet
-
-  # Depthwise convolutions as shifted products are 9 times faster on CPUs, not on accelerators.
-  depthwise = 'shifted' if jax.default_backend() == 'cpu' else 'grouped'
-  parameters = jax.device_put(efficientnet.pretrained())
-  places = jnp.arange(-3.0, 4.0)  # of the cells, from the middle of the frame
-  mixing = jnp.asarray(_mixing(efficientnet.CHANNELS, MIXED))
-
-  @functools.partial(jax.jit, static_argnums=1)
-  def forward(frames, wanted):
-    grid = efficientnet.feature_map(parameters, frames, depthwise)  # (B, 7, 7, D)
-
-    def moments():
-      mixed = grid @ mixing  # (B, 7, 7, MIXED)
-      across = jnp.einsum('brcd,c->bd', mixed, places) / 49
-      down = jnp.einsum('brcd,r->bd', mixed, places) / 49
-      return jnp.concatenate([mixed.mean((1, 2)), across, down], -1)  # (B, 3 MIXED)
-
-    outputs = {'pooled': lambda: grid.mean((1, 2)), 'grid': lambda: grid, 'moments': moments}
-    return {name: outputs[name]() for name in wanted}
-
-  return forward
-
-
-NETWORKS = {
-  'efficientnet_lite0': Network(224, _load_efficientnet),
-  'random': Network(random_features.SIZE, random_features.load),
-}
+def joined(array: np.ndarray) -> np.ndarray:
+  """(windows, steps, …) to (windows * steps, …)."""
+  return array.reshape(-1, *array.shape[2:])
 
 
 def _change(moments: np.ndarray) -> np.ndarray:
@@ -126,22 +95,16 @@ def _mean(array: np.ndarray) -> np.ndarray:
   return array.mean(0)
 
 
-def _middles(array: np.ndarray) -> np.ndarray:
-  """(T, …) to the middle frame of every three, of a last one or two the last: (ceil(T / 3), …)."""
-  starts = np.arange(0, len(array), 3)
-  return array[np.minimum(starts + 1, len(array) - 1)]
-
-
 def _mean_of_each(frames: int, array: np.ndarray) -> np.ndarray:
   """Means of so many frames (T, …) at a time, the last perhaps of fewer."""
   return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
 
 
 def _random(
-  kind: str, shape: tuple[int | None, ...], output: str, finish=_same, frames: int = 8
+  kind: str, shape: tuple[int | None, ...], output: str, finish=_same, frames: int = 8, **more: int
 ) -> Extractor:
-  version, sampling = random_features.VERSION, {'uniform': frames}
-  return Extractor(kind, shape, version, 'random', (output,), finish, sampling)
+  version, how = random_features.VERSION, {'uniform': frames, **more}
+  return Extractor(kind, shape, version, 'random', (output,), finish, how)
 
 
 def _random_pyramid() -> dict[str, Extractor]:
@@ -182,37 +145,98 @@ REGISTRY: dict[str, Extractor] = {
   'random_regions': _random('regions', (None, None, random_features.CELL_CHANNELS), 'regions'),
   # Of one of every three frames of the streams beside it, sampled as they are.
   'random_regions_of_third': _random(
-    'regions', (None, None, random_features.CELL_CHANNELS), 'regions', _middles
+    'regions', (None, None, random_features.CELL_CHANNELS), 'regions', one_in=3
   ),
   **_random_pyramid(),
+  'random_windows': Extractor(
+    'sequence',
+    (None, random_features.CHANNELS),
+    random_features.VERSION,
+    'random_windows',
+    ('window',),
+    _same,
+    {'every': 1, 'window': 16, 'stride': 8},
+  ),
+  'random_sound': Extractor(
+    'sequence',
+    (None, random_features.CHANNELS),
+    random_features.VERSION,
+    'random_sound',
+    ('sound',),
+    _same,
+    {'hop': 0.96},
+  ),
 }
+
+# Prefix -> what gives extractor and network of a name without it; raises ExtractorError.
+FAMILIES: dict[str, Callable[[str], tuple[Extractor, Network]]] = {}
 
 
 def get(name: str) -> Extractor:
   """The extractor of that name; ExtractorError lists those there are."""
-  if name not in REGISTRY:
-    raise ExtractorError(f'unknown extractor {name!r}; known: {", ".join(sorted(REGISTRY))}')
-  return REGISTRY[name]
+  if name in REGISTRY:
+    return REGISTRY[name]
+  prefix, slash, rest = name.partition('/')
+  if slash and rest and prefix in FAMILIES:
+    extractor, network = FAMILIES[prefix](rest)
+    NETWORKS.setdefault(extractor.network, network)
+    return extractor
+  known = [*sorted(REGISTRY), *(f'{family}/NAME' for family in FAMILIES)]
+  raise ExtractorError(f'unknown extractor {name!r}; known: {", ".join(known)}')
 
 
-def describe(name: str, sampling: Mapping[str, int | float] | None = None) -> dict:
+def network_of(name: str) -> Network:
+  """The network of the extractor of that name."""
+  return NETWORKS[get(name).network]
+
+
+def describe(name: str, given: Mapping[str, Any] | None = None) -> dict:
   """What determines a stream's numbers, and its kind: as in ``schema.Stream`` and stream.json.
 
   Args:
     name: key of the registry.
-    sampling: as in ``data_prep.video``; the extractor's default if None.
+    given: sampling; what it does not say is the extractor's default.
 
   Raises:
     ExtractorError: unknown extractor.
-    ValueError: malformed sampling.
+    weights.WeightsError: weights that are not there.
+    ModuleNotFoundError: a package with weights that is not installed.
+    ValueError: malformed sampling, or one that the network can't read.
   """
-  extractor = get(name)
-  return {
-    'kind': extractor.kind,
-    'extractor': name,
-    'version': extractor.version,
-    'sampling': video.check_sampling(extractor.sampling if sampling is None else sampling),
-  }
+  extractor, network = get(name), network_of(name)
+  how = sampling.complete(given or {}, extractor.sampling)
+  how = sampling.check(how, network.reads)
+  if network.window not in (None, how.get('window')):
+    raise ValueError(f'sampling window={how["window"]}: {name} reads {network.window} frames')
+  version = extractor.version
+  if network.weights is not None:
+    file = network.weights()  # also where the version does not depend on it: it must be there
+    version = version.replace('{weights}', weights.digest(file)) if '{' in version else version
+  return {'kind': extractor.kind, 'extractor': name, 'version': version, 'sampling': how}
+
+
+def describe_all(streams: Mapping[str, str], usual: Mapping[str, Any]) -> dict[str, dict]:
+  """Descriptions of streams by name.
+
+  Args:
+    streams: name -> EXTRACTOR or EXTRACTOR@SAMPLING, as of ``sampling.parse``.
+    usual: sampling of networks that read single frames, where the stream has none of its own.
+
+  Raises:
+    ExtractorError: naming the stream; and whatever else ``describe`` finds.
+    ModuleNotFoundError: a package with weights that is not installed.
+  """
+  described = {}
+  for stream, made_by in streams.items():
+    name, own, how = made_by.partition('@')
+    try:
+      given = sampling.parse(how) if own else usual
+      if not own and network_of(name).reads != 'frames':
+        given = {}
+      described[stream] = describe(name, given)
+    except ValueError as error:
+      raise ExtractorError(f'stream {stream!r}: {error}') from None
+  return described
 
 
 def check(stream: str, description: Mapping) -> dict:
@@ -224,16 +248,19 @@ def check(stream: str, description: Mapping) -> dict:
 
   Raises:
     ExtractorError: naming the stream: made by an unknown extractor, another version of it, or
-      sampled in a way that is not known.
+      sampled in a way that is not known; or its weights are not there.
   """
   name = description.get('extractor')
   if not name:
     raise ExtractorError(
       f'stream {stream!r}: it is not known which extractor made it; give its features instead'
     )
+  how = description.get('sampling')
   try:
-    mine = describe(name, description.get('sampling') or {})
-  except (ExtractorError, ValueError) as error:
+    if not how:
+      raise ValueError(f'sampling {how!r}: it is not known how frames were chosen')
+    mine = describe(name, how)
+  except ValueError as error:
     raise ExtractorError(f'stream {stream!r}: {error.args[0]}') from None
   if description.get('version') != mine['version']:
     raise ExtractorError(
@@ -243,79 +270,13 @@ def check(stream: str, description: Mapping) -> dict:
   return mine
 
 
-@functools.cache
-def _network(name: str):
-  return NETWORKS[name].load()
-
-
 def load(names: Iterable[str]) -> None:
-  """Reads the weights that extractors need, ahead of the first video.
+  """Makes the networks that extractors need ready, ahead of the first video.
 
   Raises:
     ExtractorError: unknown extractor.
     ModuleNotFoundError: weights that are not installed; says how to install them.
+    weights.WeightsError: weights that are not there; says what to fetch.
   """
   for name in names:
-    _network(get(name).network)
-
-
-def _run(name: str, frames, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
-  """The network's outputs for all frames of a video, (T, …) each; frames is an iterator."""
-  network, size = _network(name), NETWORKS[name].size
-  parts: dict[str, list[np.ndarray]] = {output: [] for output in wanted}
-  batch = np.zeros((BATCH, size, size, 3), np.uint8)
-  filled = 0
-
-  def flush():
-    batch[filled:] = 0
-    for output, array in network(batch, wanted).items():
-      parts[output].append(np.array(array[:filled], np.float32))
-
-  for frame in frames:
-    batch[filled] = frame.image
-    filled += 1
-    if filled == BATCH:
-      flush()
-      filled = 0
-  if filled:
-    flush()
-  return {output: np.concatenate(arrays) for output, arrays in parts.items()}
-
-
-def extract_video(
-  path: str | pathlib.Path,
-  streams: Mapping[str, Mapping],
-  notes: list[str] | None = None,
-) -> dict[str, np.ndarray]:
-  """The features of one video file.
-
-  Args:
-    path: the file.
-    streams: name -> description as of ``describe`` (a manifest's streams as dicts will do).
-    notes: gets a line for a file that is damaged in part; see ``video.sample``.
-
-  Returns:
-    name -> float32 array, axes by kind as in ``schema.KINDS``.
-
-  Raises:
-    ExtractorError: a stream that can't be reproduced.
-    video.VideoError: a file that gives no frame.
-    ModuleNotFoundError: PyAV or the weights are not installed.
-  """
-  checked = {name: check(name, description) for name, description in streams.items()}
-  passes: dict[tuple, list[str]] = {}
-  for name, description in checked.items():
-    ((how, amount),) = description['sampling'].items()
-    passes.setdefault((get(description['extractor']).network, how, amount), []).append(name)
-  result = {}
-  lines: list[str] = []
-  for (network, how, amount), names in passes.items():
-    wanted = {o for name in names for o in get(checked[name]['extractor']).outputs}
-    frames = video.sample(path, {how: amount}, NETWORKS[network].size, lines)
-    outputs = _run(network, frames, tuple(sorted(wanted)))
-    for name in names:
-      extractor = get(checked[name]['extractor'])
-      result[name] = extractor.finish(*(outputs[o] for o in extractor.outputs))
-  if notes is not None:
-    notes.extend(dict.fromkeys(lines))
-  return {name: result[name] for name in streams}
+    networks.loaded(get(name).network)

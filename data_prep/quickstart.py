@@ -78,11 +78,11 @@ def prepare(
 
   Args:
     directory: where everything is put; the data set is ``directory/dataset``.
-    streams: name -> extractor of ``data_prep.extractors``.
+    streams: name -> EXTRACTOR[@SAMPLING], as of ``extractors.describe_all``.
     videos: number of clips, about 70 % train, 10 % val and 20 % test.
     seed: of clips and captions.
     captions: per clip.
-    sampling: of all streams, as in ``data_prep.video``.
+    sampling: of streams that have none of their own, as in ``data_prep.sampling``.
     min_count: fewest occurrences of a word in the vocabulary.
 
   Raises:
@@ -93,7 +93,7 @@ def prepare(
   directory = pathlib.Path(directory)
   streams = STREAMS if streams is None else streams
   sampling = SAMPLING if sampling is None else sampling
-  described = {name: extractors.describe(e, sampling) for name, e in streams.items()}
+  described = extractors.describe_all(streams, sampling)
   recipe = {
     'version': _VERSION,
     'videos': videos,
@@ -184,11 +184,13 @@ def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   args = _parser().parse_args(argv)
   try:
-    sampling = {'uniform': args.uniform}
-    streams = extract.parse_streams(args.streams, sampling)
-    names = {name: description['extractor'] for name, description in streams.items()}
     data_set = prepare(
-      args.out, names, args.videos, args.seed, captions=args.captions, sampling=sampling
+      args.out,
+      extract.parse_streams(args.streams),
+      args.videos,
+      args.seed,
+      captions=args.captions,
+      sampling={'uniform': args.uniform},
     )
   except (ValueError, extractors.ExtractorError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)

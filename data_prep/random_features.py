@@ -1,7 +1,7 @@
-"""Features of frames by fixed random weights: no downloads, no training, fast.
+"""Features of frames and sound by fixed random weights: no downloads, no training, fast.
 
-They show colours and places coarsely, enough to try a model that needs a kind of stream on small
-clips. Weights come from a fixed seed, so the numbers are the same everywhere.
+They show colours and places, loudness and pitch coarsely, enough to try a model that needs a kind
+of stream on small clips. Weights come from a fixed seed, so the numbers are the same everywhere.
 """
 
 import functools
@@ -16,6 +16,8 @@ CELLS = 7  # rows and columns of the grid
 MOST_REGIONS = 10
 # Layers like those of a 3D CNN: rows and columns, channels, frames that one of theirs stands for.
 PYRAMID = {'pool2': (14, 4, 1), 'pool3': (7, 8, 2), 'pool4': (4, 16, 4), 'pool5': (2, 16, 8)}
+SAMPLES = 15_600  # of sound: those of VGGish, 0.975 seconds at 16 kHz
+_PIECE = 400  # samples of one spectrum
 
 
 def _weights(seed: int, inputs: int, outputs: int) -> np.ndarray:
@@ -77,5 +79,41 @@ def load():
     }
     outputs |= {name: functools.partial(layer, x, name) for name in PYRAMID}
     return {name: outputs[name]() for name in wanted}
+
+  return forward
+
+
+def load_windows():
+  """The function (uint8 (B, frames, 28, 28, 3), wanted outputs) -> {'window': (B, 128)}.
+
+  A window is the mean of its frames, and what changes from its first to its last half.
+  """
+  seen, changed = (_weights(seed, SIZE * SIZE * 3, CHANNELS // 2) for seed in (11, 12))
+
+  def forward(windows: np.ndarray, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+    x = (
+      windows.astype(np.float32).reshape(*windows.shape[:2], -1) / 127.5 - 1
+    )  # (B, frames, pixels)
+    half = max(1, x.shape[1] // 2)
+    change = x[:, -half:].mean(1) - x[:, :half].mean(1)
+    outputs = np.concatenate([x.mean(1) @ seen, change @ changed], 1)
+    return dict.fromkeys(wanted, np.maximum(outputs, 0))
+
+  return forward
+
+
+def load_sound():
+  """The function (float32 (B, SAMPLES), wanted outputs) -> {'sound': (B, 128)}.
+
+  A stretch is the logarithm of its spectrum, averaged over time.
+  """
+  bins = _PIECE // 2 + 1
+  weights = _weights(13, bins, CHANNELS)
+
+  def forward(waves: np.ndarray, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
+    pieces = waves.reshape(len(waves), -1, _PIECE) * np.hanning(_PIECE)
+    power = (np.abs(np.fft.rfft(pieces)) ** 2).mean(1)  # (B, bins)
+    spectrum = np.log(power + 1e-4).astype(np.float32) / 4
+    return dict.fromkeys(wanted, np.maximum(spectrum @ weights, 0))
 
   return forward

@@ -1,24 +1,23 @@
-"""Frames of a video file at chosen times, upright, as square RGB arrays.
+"""Decodes a video file once, into upright pictures at chosen times and stretches of sound.
 
-Decoding is PyAV's (the extra ``video``). Frames come one at a time, so memory does not grow with
-the video's length. A sampling is one of
-
-* ``{'uniform': N}``: what is on screen at the middle of each of N equal parts of the video,
-* ``{'every': n}``: frames 0, n, 2n, …, as decoded,
-* ``{'fps': x}``: what is on screen at 0, 1/x, 2/x, … seconds.
+Decoding is PyAV's (the extra ``video``). Frames and sound come a little at a time, so memory does
+not grow with the video's length.
 """
 
 import collections
+import dataclasses
 import pathlib
-from collections.abc import Generator, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Generator, Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from data_prep import sampling
 from vidcap_jax.errors import UserError
 
-SAMPLINGS = ('uniform', 'every', 'fps')
 _MOST_ERRORS = 10_000  # a file that gives no more than errors is given up
+
+Key = TypeVar('Key', bound=Hashable)
 
 
 class VideoError(UserError):
@@ -30,26 +29,38 @@ class Frame(NamedTuple):
 
   Attributes:
     time: seconds after the video's first frame at which it was sampled.
-    image: uint8 (size, size, 3), RGB, upright.
+    image: uint8 (rows, columns, 3), RGB, upright.
   """
 
   time: float
   image: np.ndarray
 
 
-def check_sampling(sampling: Mapping[str, Any]) -> dict[str, int | float]:
-  """A sampling in its canonical form; ValueError for anything else."""
-  if not isinstance(sampling, Mapping) or len(sampling) != 1 or set(sampling) - set(SAMPLINGS):
-    raise ValueError(f'sampling {sampling!r}: {", ".join(SAMPLINGS)} expected, with a number')
-  ((how, amount),) = sampling.items()
-  whole = isinstance(amount, int) or (isinstance(amount, float) and amount.is_integer())
-  if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 < amount < np.inf:
-    raise ValueError(f'sampling {how}={amount!r}: a number above 0 expected')
-  if how == 'fps':
-    return {'fps': float(amount)}
-  if not whole:
-    raise ValueError(f'sampling {how}={amount!r}: a whole number expected')
-  return {how: int(amount)}
+@dataclasses.dataclass(frozen=True)
+class Pictures:
+  """Frames to be had of a video.
+
+  Attributes:
+    how: sampling, as of ``sampling.check``.
+    size: rows and columns of the central square that is kept; None: the whole frame.
+    scale: what the shorter side is scaled to before (bicubic); None: ``size``.
+  """
+
+  how: Mapping[str, sampling.Number]
+  size: int | None = 224
+  scale: int | None = None
+
+  @property
+  def form(self) -> tuple[int | None, int | None]:
+    """(size, length of the shorter side): what the picture of one frame depends on."""
+    return self.size, self.scale or self.size
+
+
+@dataclasses.dataclass(frozen=True)
+class Sound:
+  """Sound to be had of a video: mono, ``rate`` samples a second."""
+
+  rate: int
 
 
 def import_av():
@@ -64,15 +75,6 @@ def import_av():
   return av
 
 
-def _video_stream(av, container, path):
-  """The first stream of moving pictures; a music file's cover picture is not one."""
-  for stream in container.streams.video:
-    if not stream.disposition & av.stream.Disposition.attached_pic:
-      stream.codec_context.thread_count = 1  # callers decode several files at once instead
-      return stream
-  raise VideoError(f'{path}: no video stream ({len(container.streams)} other streams)')
-
-
 def _open(av, path: pathlib.Path):
   if not path.is_file():
     raise VideoError(f'{path}: no such file')
@@ -85,16 +87,35 @@ def _open(av, path: pathlib.Path):
     raise VideoError(f'{path}: not a video that can be opened ({reason})') from None
 
 
-def _note_cut(av, container, stream, path, reached: float, notes: list[str]) -> None:
-  """Notes a video that ends well before its header says."""
+def _video_stream(av, container, path):
+  """The first stream of moving pictures; a music file's cover picture is not one."""
+  for stream in container.streams.video:
+    if not stream.disposition & av.stream.Disposition.attached_pic:
+      stream.codec_context.thread_count = 1  # callers decode several files at once instead
+      return stream
+  raise VideoError(f'{path}: no video stream ({len(container.streams)} other streams)')
+
+
+def _sound_stream(container):
+  """The first stream of sound that FFmpeg has a decoder for, or None."""
+  return next((s for s in container.streams.audio if s.codec_context is not None), None)
+
+
+def _declared(av, container, stream) -> float | None:
+  """How many seconds a stream lasts by the file's header, if it says."""
   if stream.duration is not None and stream.time_base is not None:
-    declared = float(stream.duration * stream.time_base)
-  elif container.duration is not None and len(container.streams) == 1:  # no longer sound beside it
-    declared = container.duration / av.time_base
-  else:
-    return
-  if reached < 0.9 * declared - 0.5:
-    notes.append(f'{path}: cut short after {reached:.1f} of {declared:.1f} seconds')
+    return float(stream.duration * stream.time_base)
+  if container.duration is not None and len(container.streams) == 1:  # no longer sound beside it
+    return container.duration / av.time_base
+  return None
+
+
+def _note_cut(
+  path, declared: float | None, reached: float, notes: list[str], what: str = ''
+) -> None:
+  """Notes a stream that ends well before its header says."""
+  if declared is not None and reached < 0.9 * declared - 0.5:
+    notes.append(f'{path}: {what}cut short after {reached:.1f} of {declared:.1f} seconds')
 
 
 def _packet_times(av, path: pathlib.Path, notes: list[str]) -> list[float]:
@@ -110,149 +131,195 @@ def _packet_times(av, path: pathlib.Path, notes: list[str]) -> list[float]:
     except av.FFmpegError:
       pass  # what could be read counts; the decoding pass reports the damage
     times.sort()
-    _note_cut(av, container, stream, path, times[-1] - times[0] if times else 0.0, notes)
+    reached = times[-1] - times[0] if times else 0.0
+    _note_cut(path, _declared(av, container, stream), reached, notes)
   return times
 
 
-def _decoded(av, path: pathlib.Path, notes: list[str]) -> Generator[tuple[float, Any], None, None]:
-  """(seconds, frame) of everything that decodes, in order of presentation."""
-  failed: collections.Counter[str] = collections.Counter()
-  count = corrupt = 0
-  start = seconds = 0.0
+class _Tally:
+  """What of a stream decoded, and what did not."""
+
+  def __init__(self):
+    self.failed: collections.Counter[str] = collections.Counter()
+    self.count = self.corrupt = 0
+
+  def reasons(self) -> list[str]:
+    reasons = [f'{reason} ({n} times)' for reason, n in self.failed.items()]
+    if self.corrupt:
+      reasons.append(f'{self.corrupt} of {self.count} decoded frames incomplete')
+    return reasons
+
+
+def _decoded(
+  av, path: pathlib.Path, pictures: bool, sound: bool, notes: list[str]
+) -> Generator[tuple[float | None, Any], None, None]:
+  """(seconds, frame) of every picture that decodes, in order of presentation, and between them
+  (None, frame) of the sound."""
+  seen, heard = _Tally(), _Tally()
+  start = seconds = lasted = 0.0
   try:
     with _open(av, path) as container:
-      stream = _video_stream(av, container, path)
-      rate = float(stream.average_rate or stream.guessed_rate or 25)
-      packets = container.demux(stream)
-      while failed.total() < _MOST_ERRORS:
+      chosen = [_video_stream(av, container, path)] if pictures else []
+      audio = _sound_stream(container) if sound else None
+      rate = float((chosen[0].average_rate or chosen[0].guessed_rate or 25) if chosen else 1)
+      wanted = [*chosen, *([audio] if audio else [])]
+      packets = container.demux(*wanted) if wanted else iter(())
+      while seen.failed.total() + heard.failed.total() < _MOST_ERRORS:
+        tally = seen
         try:
-          frames = next(packets).decode()
+          packet = next(packets)
+          tally = heard if packet.stream is audio else seen
+          frames = packet.decode()
         except (StopIteration, av.EOFError):
           break
         except av.FFmpegError as error:
-          failed[error.strerror or str(error)] += 1
+          tally.failed[error.strerror or str(error)] += 1
           continue
         for frame in frames:
-          seconds = count / rate if frame.pts is None else float(frame.pts * frame.time_base)
-          start = seconds if not count else start
-          count += 1
-          corrupt += frame.is_corrupt
+          tally.count += 1
+          tally.corrupt += frame.is_corrupt
+          if tally is heard:
+            lasted += frame.samples / frame.sample_rate
+            yield None, frame
+            continue
+          seconds = (
+            (seen.count - 1) / rate if frame.pts is None else float(frame.pts * frame.time_base)
+          )
+          start = seconds if seen.count == 1 else start
           yield seconds, frame
-      _note_cut(av, container, stream, path, seconds - start, notes)
-    if not count:
-      reason = '; '.join(failed) or 'it holds no frames'
+      for stream, reached, what in ((audio, lasted, 'sound '), (*chosen, seconds - start, '')):
+        if stream is not None:
+          _note_cut(path, _declared(av, container, stream), reached, notes, what)
+    if pictures and not seen.count:
+      reason = '; '.join(seen.failed) or 'it holds no frames'
       raise VideoError(f'{path}: no frame can be decoded ({reason})')
+    if audio and not heard.count:
+      notes.append(f'{path}: no sound can be decoded, taken for absent')
   finally:  # also when the caller has seen enough
-    if count and (failed or corrupt):
-      reasons = [f'{reason} ({n} times)' for reason, n in failed.items()]
-      reasons += [f'{corrupt} of {count} decoded frames incomplete'] if corrupt else []
-      notes.append(f'{path}: damaged: {", ".join(reasons)}')
+    for tally, what in ((seen, ''), (heard, 'sound ')):
+      if tally.count and (reasons := tally.reasons()):
+        notes.append(f'{path}: {what}damaged: {", ".join(reasons)}')
 
 
-def _uniform_times(times: list[float], parts: int) -> list[float]:
-  """The middles of equal parts of a video whose frames have these times."""
-  span = times[-1] - times[0] if times else 0.0
-  # The last frame stays on screen as long as the others do on average.
-  length = span + span / max(len(times) - 1, 1)
-  return [length * (i + 0.5) / parts for i in range(parts)]
-
-
-def _on_screen(frames: Iterator[tuple[float, Any]], targets: Iterator[float], slack: float):
-  """(target, frame on screen then), for ascending targets until the last frame has gone.
-
-  The last frame stays as long as the others do on average, and ``slack`` of that, since times are
-  rounded to the container's clock.
-  """
-  target = next(targets, None)
-  shown = None
-  count, start, before = 0, 0.0, 0.0
-  for seconds, frame in frames:
-    if shown is None:
-      start = before = seconds
-    while shown is not None and target is not None and start + target < seconds:
-      yield target, shown
-      target = next(targets, None)
-    # After the last target the rest is decoded all the same, to know of damage there.
-    count, before, shown = count + 1, seconds, frame
-  end = before + (1 + slack) * (before - start) / max(count - 1, 1)
-  while shown is not None and target is not None and (target == 0 or start + target < end):
-    yield target, shown
-    target = next(targets, None)
-
-
-def _every(frames: Iterator[tuple[float, Any]], step: int):
-  start = None
-  for i, (seconds, frame) in enumerate(frames):
-    start = seconds if start is None else start
-    if i % step == 0:
-      yield seconds - start, frame
-
-
-def _multiples(step: float) -> Iterator[float]:
-  i = 0
-  while True:
-    yield i * step
-    i += 1
-
-
-def _square(frame, reformatter, size: int) -> np.ndarray:
-  """The frame's central square, upright, as uint8 (size, size, 3) RGB."""
-  scale = size / min(frame.width, frame.height)
-  width, height = (max(size, round(n * scale)) for n in (frame.width, frame.height))
+def _picture(frame, reformatter, size: int | None, scale: int | None) -> np.ndarray:
+  """A frame as uint8 (rows, columns, 3) RGB, upright; see ``Pictures``."""
+  shorter = min(frame.width, frame.height)
+  factor = (scale or shorter) / shorter
+  width, height = (max(size or 1, round(n * factor)) for n in (frame.width, frame.height))
   small = reformatter.reformat(frame, width, height, 'rgb24', interpolation='BICUBIC')
   image = small.to_ndarray()
-  top, left = (height - size) // 2, (width - size) // 2
-  image = image[top : top + size, left : left + size]
+  if size is not None:
+    top, left = (height - size) // 2, (width - size) // 2
+    image = image[top : top + size, left : left + size]
   # The tag says by how much to turn the stored picture anticlockwise to show it upright.
   return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))
 
 
+class _Album:
+  """Pictures of the frame last asked for, each form made once."""
+
+  def __init__(self, av):
+    self._reformatters: dict[tuple, Any] = collections.defaultdict(
+      av.video.reformatter.VideoReformatter
+    )
+    self._frame: Any = None
+    self._images: dict[tuple, np.ndarray] = {}
+
+  def picture(self, frame, form: tuple[int | None, int | None]) -> np.ndarray:
+    if frame is not self._frame:
+      self._frame, self._images = frame, {}
+    if form not in self._images:
+      self._images[form] = _picture(frame, self._reformatters[form], *form)
+    return self._images[form]
+
+
+class _Resamplers:
+  """Decoded sound as float32 (samples,), mono, at each of some rates."""
+
+  def __init__(self, av, rates):
+    make = lambda rate: av.AudioResampler(format='flt', layout='mono', rate=rate)  # noqa: E731
+    self._make = make
+    self._running: dict[int, Any] = dict.fromkeys(rates)
+    self._form: Any = None
+
+  def of(self, frame) -> Iterator[tuple[int, np.ndarray]]:
+    """(rate, samples) of a frame; of what is still held back if it is None."""
+    form = frame and (frame.format.name, frame.layout.name, frame.sample_rate)
+    if frame is not None and self._form not in (None, form):
+      yield from self.of(None)  # a stream may change its form on the way
+    self._form = form
+    for rate, running in self._running.items():
+      if frame is None:
+        pieces = running.resample(None) if running else []
+        self._running[rate] = None
+      else:
+        if running is None:
+          running = self._running[rate] = self._make(rate)
+        frame.pts = None  # what decodes is laid end to end
+        pieces = running.resample(frame)
+      for piece in pieces:
+        yield rate, piece.to_ndarray().reshape(-1)
+
+
 def sample(
   path: str | pathlib.Path,
-  sampling: Mapping[str, Any],
-  size: int = 224,
+  wanted: Mapping[Key, Pictures | Sound],
   notes: list[str] | None = None,
-) -> Iterator[Frame]:
-  """Frames of a video, one at a time.
+) -> Iterator[tuple[Key, Frame | np.ndarray]]:
+  """Frames and sound of a video, in one pass over it, a little at a time.
 
-  A frame is scaled so that its shorter side has ``size`` pixels (bicubic), its central square is
-  kept, and it is turned as the file's display matrix says (in steps of 90 degrees).
+  A frame is turned as the file's display matrix says (in steps of 90 degrees). Where the video has
+  fewer frames than asked for, ``uniform`` and ``fps`` repeat frames. Sound is the first sound
+  track, its channels averaged; where it is damaged, what decodes is laid end to end.
 
   Args:
     path: any file that FFmpeg decodes.
-    sampling: ``{'uniform': N}``, ``{'every': n}`` or ``{'fps': x}``; see the module. Where the
-      video has fewer frames than asked for, ``uniform`` and ``fps`` repeat frames.
-    size: rows and columns of the result.
+    wanted: what to get, by a name of the caller's.
     notes: gets a line for a file that is damaged in part. The frames that decode are given; of a
       file cut short those before the cut are, so ``uniform`` may give fewer than N.
 
+  Yields:
+    (name, ``Frame``), or for sound (name, float32 (samples,)) in pieces of any length, to be laid
+    end to end; nothing of a video without sound.
+
   Raises:
-    VideoError: no frame at all: no such file, empty, no video stream, damaged beyond use.
-    ValueError: a malformed sampling.
+    VideoError: no such file, empty, damaged beyond use, or frames are wanted and there are none.
     ModuleNotFoundError: PyAV is not installed.
   """
-  ((how, amount),) = check_sampling(sampling).items()
   notes = [] if notes is None else notes
   av = import_av()
   path = pathlib.Path(path)
-  reformatter = av.video.reformatter.VideoReformatter()
-  frames = _decoded(av, path, notes)
-  if how == 'every':
-    chosen = _every(frames, int(amount))
-  elif how == 'uniform':
-    times = _uniform_times(_packet_times(av, path, notes), int(amount))
-    chosen = _on_screen(frames, iter(times), 0.5)  # all of these are within the video
-  else:
-    chosen = _on_screen(frames, _multiples(1 / amount), -0.05)
-  count = 0
-  last, image = None, np.empty(0, np.uint8)
+  pictures = {k: w for k, w in wanted.items() if isinstance(w, Pictures)}
+  sounds = {k: w.rate for k, w in wanted.items() if isinstance(w, Sound)}
+  uniform = [p for p in pictures.values() if 'uniform' in p.how]
+  times = _packet_times(av, path, notes) if uniform else []
+  choosers = {key: sampling.chooser(p.how, times) for key, p in pictures.items()}
+  counts = dict.fromkeys(pictures, 0)
+  album, resamplers = _Album(av), _Resamplers(av, {*sounds.values()})
+
+  def heard(frame):
+    for rate, piece in resamplers.of(frame):
+      for key in (k for k, r in sounds.items() if r == rate):
+        yield key, piece
+
+  def seen(shown: sampling.Shown | None):
+    if shown is None:
+      return
+    for key, choose in choosers.items():
+      for time, frame in choose(shown):
+        counts[key] += 1
+        yield key, Frame(time, album.picture(frame, pictures[key].form))
+
+  watch = sampling.Watch()
+  decoded = _decoded(av, path, bool(pictures), bool(sounds), notes)
   try:
-    for seconds, frame in chosen:
-      if frame is not last:
-        last, image = frame, _square(frame, reformatter, size)
-      count += 1
-      yield Frame(seconds, image)
+    for seconds, frame in decoded:
+      yield from heard(frame) if seconds is None else seen(watch.next(seconds, frame))
+    yield from heard(None)
+    yield from seen(watch.last())
   finally:
-    frames.close()
-  if how == 'uniform' and count < amount:
-    notes.append(f'{path}: {count} of {amount} frames could be sampled')
+    decoded.close()
+  for key, p in pictures.items():
+    one_in = int(p.how.get('one_in', 1))
+    if 'uniform' in p.how and counts[key] < (expected := -(-int(p.how['uniform']) // one_in)):
+      notes.append(f'{path}: {counts[key]} of {expected} frames could be sampled')

@@ -199,7 +199,7 @@ def _streams_given(streams: tuple[Stream, ...], inputs: str) -> dict[str, pathli
 
 def _from_files(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result]:
   """Videos from files and folders, features made as the checkpoint's were."""
-  from data_prep import extract, extractors, video
+  from data_prep import extract, extraction, extractors, video
 
   try:
     wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
@@ -222,7 +222,7 @@ def _from_files(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result]:
     for path in paths:
       notes: list[str] = []
       try:
-        made = extractors.extract_video(path, wanted, notes)
+        made = extraction.extract_video(path, wanted, notes)
         yield str(path), Video(path.stem, (), _as_stored(made, streams))
       except (video.VideoError, DataError) as error:
         yield str(path), error

