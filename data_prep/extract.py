@@ -9,46 +9,23 @@ again with the same options.
 """
 
 import argparse
-import concurrent.futures
-import dataclasses
-import json
-import os
 import pathlib
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
-from data_prep import extraction, extractors, sampling, video
-from data_prep.progress import progress
+from data_prep import extractors, sampling, weights
+from data_prep.extract_folder import POOLS, Work, carry_out, plan, summary
 from vidcap_jax.errors import UserError
 
 SUFFIXES = (
   *('.3gp', '.avi', '.flv', '.gif', '.m4v', '.mkv', '.mov'),
   *('.mp4', '.mpeg', '.mpg', '.ts', '.webm', '.wmv'),
 )
-SIDECAR = 'stream.json'
-FAILURES = 'failures.json'
-DTYPE = 'float16'
-_AHEAD = 2  # videos waiting per worker
 
 
 class ExtractError(UserError):
-  """Options or folders that can't be worked with; says what to change."""
-
-
-@dataclasses.dataclass
-class Outcome:
-  """What a run did: ids extracted now, ids kept from before, and reasons by id.
-
-  ``failed`` videos have no features; ``damaged`` ones have those of the frames that decode.
-  """
-
-  extracted: list[str] = dataclasses.field(default_factory=list)
-  kept: list[str] = dataclasses.field(default_factory=list)
-  failed: dict[str, str] = dataclasses.field(default_factory=dict)
-  damaged: dict[str, str] = dataclasses.field(default_factory=dict)
+  """Options that can't be worked with; says what to change."""
 
 
 def find_videos(folder: str | pathlib.Path) -> dict[str, pathlib.Path]:
@@ -91,187 +68,89 @@ def parse_streams(text: str) -> dict[str, str]:
   return streams
 
 
-def _write_json(path: pathlib.Path, data) -> None:
-  partial = path.with_name(path.name + '.partial')
-  partial.write_text(json.dumps(data, indent=1) + '\n')
-  partial.replace(path)
-
-
-def _prepare_folder(folder: pathlib.Path, name: str, description: Mapping) -> None:
-  """Makes a stream's folder; refuses one whose features were made in another way."""
-  wanted = {'name': name, **description, 'dtype': DTYPE}
-  file = folder / SIDECAR
-  if file.is_file():
-    try:
-      found = json.loads(file.read_text())
-    except ValueError:
-      found = {}
-    keys = [k for k in wanted if not isinstance(found, dict) or found.get(k) != wanted[k]]
-    if keys:
-      now = ', '.join(f'{k} {wanted[k]!r}' for k in keys)
-      raise ExtractError(
-        f'{file}: the features there were made in another way (asked for now: {now}); '
-        'give another --out, or remove that folder'
-      )
-    return
-  if folder.is_dir() and any(folder.glob('*.npy')):
-    raise ExtractError(f'{folder}: holds features without {SIDECAR}; give another --out')
-  folder.mkdir(parents=True, exist_ok=True)
-  _write_json(file, wanted)
-
-
-def _store(path: pathlib.Path, array: np.ndarray) -> None:
-  partial = path.with_name(path.name + '.partial')
-  with partial.open('wb') as file:
-    np.save(file, array)
-    file.flush()
-    os.fsync(file.fileno())
-  partial.replace(path)
-
-
-def _features(path: pathlib.Path, streams: Mapping[str, Mapping]):
-  """(arrays by stream, note) of one video; raises what is wrong with it."""
-  notes: list[str] = []
-  arrays = extraction.extract_video(path, streams, notes)
-  with np.errstate(over='ignore'):
-    stored = {name: array.astype(DTYPE) for name, array in arrays.items()}
-  for name, array in stored.items():
-    if not np.isfinite(array).all():
-      raise ValueError(f'stream {name!r}: values that {DTYPE} can not hold')
-  return stored, '; '.join(notes)
-
-
-def _ahead(executor, jobs: Iterator, workers: int):
-  """(id, future) in order, with a bounded number of jobs begun."""
-  waiting: list = []
-  for name, arguments in jobs:
-    waiting.append((name, executor.submit(_features, *arguments)))
-    if len(waiting) >= workers * _AHEAD:
-      yield waiting.pop(0)
-  yield from waiting
-
-
-def extract(
-  videos: Mapping[str, pathlib.Path],
-  streams: Mapping[str, Mapping],
-  out: str | pathlib.Path,
-  workers: int | None = None,
-) -> Outcome:
-  """Writes ``OUT/STREAM/ID.npy`` (float16) for videos by id; what is there already is kept.
-
-  A file is written whole or not at all. OUT/failures.json names what failed or was damaged.
-
-  Args:
-    videos: id -> file.
-    streams: name -> description, of ``extractors.describe``.
-    out: folder for the streams' folders.
-    workers: videos decoded at a time; by default as many as there are cores, at most 8.
-
-  Raises:
-    ExtractError: a stream's folder holds features that were made in another way.
-    extractors.ExtractorError: unknown extractor, version or sampling.
-    ModuleNotFoundError: PyAV or the network's weights are not installed.
-    OSError: the features can't be written.
-  """
-  out = pathlib.Path(out)
-  workers = workers or min(8, os.cpu_count() or 1)
-  streams = {name: extractors.check(name, s) for name, s in streams.items()}
-  video.import_av()
-  extractors.load(s['extractor'] for s in streams.values())  # missing weights: found here, not late
-  for name, description in streams.items():
-    _prepare_folder(out / name, name, description)
-
-  outcome = Outcome()
-  earlier = _read_failures(out / FAILURES).get('damaged', {})
-  todo = {}
-  for video_id, path in videos.items():
-    lacking = {n: s for n, s in streams.items() if not (out / n / f'{video_id}.npy').is_file()}
-    if lacking:
-      todo[video_id] = (path, lacking)
-      continue
-    outcome.kept.append(video_id)
-    if video_id in earlier:
-      outcome.damaged[video_id] = earlier[video_id]
-
-  with concurrent.futures.ThreadPoolExecutor(workers) as executor:
-    jobs = _ahead(executor, iter(todo.items()), workers)
-    try:
-      for video_id, future in progress(jobs, len(todo), 'extracting'):
-        try:
-          arrays, note = future.result()
-        except Exception as error:  # whatever one file does, the others go on
-          known = isinstance(error, video.VideoError | ValueError)
-          outcome.failed[video_id] = str(error) if known else f'{type(error).__name__}: {error}'
-          continue
-        for name, array in arrays.items():
-          _store(out / name / f'{video_id}.npy', array)
-        outcome.extracted.append(video_id)
-        if note:
-          outcome.damaged[video_id] = note
-    finally:
-      executor.shutdown(wait=False, cancel_futures=True)
-      _write_json(out / FAILURES, {'failed': outcome.failed, 'damaged': outcome.damaged})
-  return outcome
-
-
-def _read_failures(path: pathlib.Path) -> dict:
-  try:
-    data = json.loads(path.read_text())
-  except (OSError, ValueError):
-    return {}
-  return data if isinstance(data, dict) else {}
-
-
-def summary(outcome: Outcome, out: str | pathlib.Path) -> str:
-  """What a run did, for people."""
-  lines = [f'{video_id}: FAILED: {why}' for video_id, why in outcome.failed.items()]
-  lines += [f'{video_id}: damaged: {why}' for video_id, why in outcome.damaged.items()]
-  counts = f'{len(outcome.extracted)} videos extracted'
-  if outcome.kept:
-    counts += f', {len(outcome.kept)} kept from before'
-  counts += f', {len(outcome.damaged)} damaged in part, {len(outcome.failed)} failed'
-  named = f'; named in {pathlib.Path(out) / FAILURES}' if outcome.failed or outcome.damaged else ''
-  return '\n'.join([*lines, counts + named])
-
-
 def _parser() -> argparse.ArgumentParser:
-  names = '\n'.join(
-    f'  {name:<28}{e.kind}, {e.channels} channels' for name, e in extractors.REGISTRY.items()
-  )
   parser = argparse.ArgumentParser(
     prog='python -m data_prep.extract',
     description='Extracts features from video files, resumably. What is there already is kept.',
     formatter_class=argparse.RawDescriptionHelpFormatter,
-    epilog=f'extractors:\n{names}\n\nThe exit code is 1 if any video failed; the others are kept.',
+    allow_abbrev=False,
+    epilog=f'extractors:\n{_listing()}\n\n'
+    'The exit code is 1 if any video failed; the others are kept.',
   )
+  add_flags(parser)
+  add = parser.add_argument
+  add('--workers', type=int, metavar='N', help='videos worked on at a time (default: the cores)')
+  add(
+    '--pool',
+    choices=POOLS,
+    default=POOLS[0],
+    help='of the workers: a file that crashes or fills the memory of a process costs no other; '
+    'threads share an accelerator (default: %(default)s)',
+  )
+  return parser
+
+
+def _listing() -> str:
+  lines = [
+    f'  {name:<28}{e.kind}, {e.channels} channels; {sampling.text_of(e.sampling)}'
+    for name, e in extractors.REGISTRY.items()
+  ]
+  return '\n'.join([*lines, *(f'  {family}/NAME' for family in extractors.FAMILIES)])
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+  """The flags that say what to extract, from what, to where."""
   add = parser.add_argument
   add('--videos', required=True, metavar='DIR', help='folder of video files (searched in depth)')
   add('--out', required=True, metavar='DIR', help='folder for NAME/VIDEOID.npy')
   add(
     '--streams',
     default='image:efficientnet_lite0',
-    metavar='NAME:EXTRACTOR[,…]',
-    help='streams to make (default: %(default)s)',
+    metavar='NAME:EXTRACTOR[@SAMPLING][,…]',
+    help='streams to make (default: %(default)s). SAMPLING: uniform=N, every=N or fps=X, and '
+    'perhaps +one_in=N or +window=FRAMES/STRIDE; of sound hop=SECONDS; what is not said is as '
+    'listed below',
   )
   how = parser.add_mutually_exclusive_group()
   how.add_argument('--uniform', type=int, metavar='N', help='N frames of each video, evenly spread')
   how.add_argument('--every', type=int, metavar='N', help='every N-th frame')
-  how.add_argument('--fps', type=float, metavar='X', help='X frames a second')
-  add('--workers', type=int, metavar='N', help='videos decoded at a time (default: the cores)')
-  return parser
+  how.add_argument(
+    '--fps',
+    type=float,
+    metavar='X',
+    help='X frames a second; these three are for streams of single frames without a sampling',
+  )
+  add(
+    '--weights',
+    default='',
+    metavar='NAME=PATH[,…]',
+    help=f'weights files of networks that come without (default: looked for in {weights.folder()})',
+  )
+
+
+def read_flags(args: argparse.Namespace) -> Work:
+  """What the flags of ``add_flags`` ask for; raises as ``extract``."""
+  weights.give(dict(_pair(part) for part in filter(None, args.weights.split(','))))
+  asked = {how: vars(args)[how] for how in sampling.BASES if vars(args)[how] is not None}
+  streams = extractors.describe_all(parse_streams(args.streams), asked)
+  return plan(find_videos(args.videos), streams, args.out)
+
+
+def _pair(text: str) -> tuple[str, str]:
+  name, equals, path = text.partition('=')
+  if not equals or not path:
+    raise ExtractError(f'--weights: {text!r} is not of the form NAME=PATH')
+  return name, path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
-  parser = _parser()
-  args = parser.parse_args(argv)
-  asked = {how: vars(args)[how] for how in sampling.BASES if vars(args)[how] is not None}
+  args = _parser().parse_args(argv)
   try:
     if args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')
-    streams = extractors.describe_all(parse_streams(args.streams), asked)
-    outcome = extract(find_videos(args.videos), streams, args.out, args.workers)
-  except (ValueError, extractors.ExtractorError, ModuleNotFoundError, OSError) as error:
+    outcome = carry_out(read_flags(args), args.workers, args.pool)
+  except (ValueError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:

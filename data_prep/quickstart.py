@@ -15,7 +15,7 @@ import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 
-from data_prep import extract, extractors, render, shapes, video
+from data_prep import extract, extract_folder, extractors, render, shapes, video
 from data_prep.builder import Options, build
 from data_prep.progress import progress
 from data_prep.recipe import check_recipe, write_text
@@ -112,10 +112,10 @@ def prepare(
   paths = _render(clips, directory / 'videos')
   _annotate(clips, directory, captions)
   features = directory / 'features'
-  outcome = extract.extract(paths, described, features)
+  outcome = extract_folder.extract(paths, described, features)
   if outcome.failed:
     raise DataError(
-      f'{directory}: clips that could not be read:\n{extract.summary(outcome, features)}'
+      f'{directory}: clips that could not be read:\n{extract_folder.summary(outcome, features)}'
     )
   build(
     Options(

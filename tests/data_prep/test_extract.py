@@ -8,6 +8,7 @@ import pytest
 
 from data_prep import (
   extract,
+  extract_folder,
   extraction,
   extractors,
   networks,
@@ -15,6 +16,7 @@ from data_prep import (
   render,
   sampling,
   shapes,
+  stream_folders,
   video,
 )
 from vidcap_jax.data.schema import KINDS
@@ -43,7 +45,7 @@ def described(*names, how=None):
 
 
 def run(*arguments) -> int:
-  return extract.main([str(a) for a in arguments])
+  return extract.main(['--pool=threads', *map(str, arguments)])  # processes are slow to start
 
 
 def test_registry_fits_the_schema():
@@ -107,7 +109,7 @@ def test_random_layers_are_on_one_clock(paths):
 
 def test_a_video_alone_and_in_a_folder_give_the_same(paths, tmp_path):
   streams = described('random_sequence', 'random_grid')
-  extract.extract(paths, streams, tmp_path)
+  extract_folder.extract(paths, streams, tmp_path)
   for video_id, path in paths.items():
     alone = extraction.extract_video(path, streams)
     for name in streams:
@@ -246,7 +248,7 @@ def test_bad_files_are_named_and_the_others_kept(clips, tmp_path, capsys):
   assert run(*options) == 1
   printed = capsys.readouterr().out
   assert '1 videos extracted, 0 damaged in part, 2 failed' in printed
-  failed = json.loads((out / extract.FAILURES).read_text())['failed']
+  failed = json.loads((out / extract_folder.FAILURES).read_text())['failed']
   assert sorted(failed) == ['empty', 'text']
   assert 'empty.avi: the file is empty' in failed['empty']
   assert [f.stem for f in (out / 'image').glob('*.npy')] == ['good']
@@ -254,7 +256,11 @@ def test_bad_files_are_named_and_the_others_kept(clips, tmp_path, capsys):
   (folder / 'text.mp4').write_bytes(good)
   (folder / 'deep' / 'empty.avi').write_bytes(good)
   assert run(*options) == 0
-  assert json.loads((out / extract.FAILURES).read_text()) == {'failed': {}, 'damaged': {}}
+  assert json.loads((out / extract_folder.FAILURES).read_text()) == {
+    'failed': {},
+    'damaged': {},
+    'absent': {},
+  }
 
 
 def test_damaged_files_stay_named(clips, tmp_path):
@@ -264,7 +270,7 @@ def test_damaged_files_stay_named(clips, tmp_path):
   (tmp_path / 'broken.mp4').write_bytes(bytes(data))
   paths, streams = extract.find_videos(tmp_path), described('random_vector')
   for expected in ({'extracted': ['broken']}, {'kept': ['broken']}):
-    outcome = extract.extract(paths, streams, tmp_path / 'out')
+    outcome = extract_folder.extract(paths, streams, tmp_path / 'out')
     assert {k: getattr(outcome, k) for k in expected} == expected
     assert list(outcome.damaged) == ['broken']
     assert not outcome.failed
@@ -279,7 +285,7 @@ def test_unexpected_errors_of_one_video_do_not_end_the_run(paths, tmp_path, monk
     return sample(path, *arguments, **options)
 
   monkeypatch.setattr(video, 'sample', fails_once)
-  outcome = extract.extract(paths, described('random_vector'), tmp_path)
+  outcome = extract_folder.extract(paths, described('random_vector'), tmp_path)
   assert outcome.failed == {next(iter(paths)): 'MemoryError: too big'}
   assert len(outcome.extracted) == 3
 
@@ -314,5 +320,5 @@ def test_two_files_of_one_name(tmp_path, capsys):
 def test_features_of_unknown_origin_are_not_mixed(paths, tmp_path):
   (tmp_path / 'image').mkdir()
   np.save(tmp_path / 'image' / 'x.npy', np.zeros(3))
-  with pytest.raises(extract.ExtractError, match='without stream.json'):
-    extract.extract(paths, {'image': extractors.describe('random_vector')}, tmp_path)
+  with pytest.raises(stream_folders.FolderError, match='without stream.json'):
+    extract_folder.extract(paths, {'image': extractors.describe('random_vector')}, tmp_path)

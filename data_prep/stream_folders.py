@@ -1,0 +1,132 @@
+"""Extracted features on disk: ``OUT/STREAM/ID.npy`` and how they were made, ``stream.json``.
+
+A file is there whole or not at all. Sound that a video does not have is a file of T = 0: what is
+known to be absent is not looked for again.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from data_prep import extraction, extractors, video
+from data_prep.recipe import write_text
+from vidcap_jax.errors import UserError
+
+SIDECAR = 'stream.json'
+DTYPE = 'float16'
+
+
+class FolderError(UserError):
+  """Folders that can't be worked with; says what to change."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+  """What became of one video.
+
+  Attributes:
+    failed: why it has no features; '' if it has.
+    damaged: what is wrong with the file, though it has features; '' if nothing.
+    absent: streams that it lacks (sound).
+  """
+
+  failed: str = ''
+  damaged: str = ''
+  absent: tuple[str, ...] = ()
+
+
+def prepare(out: pathlib.Path, streams: Mapping[str, Mapping]) -> None:
+  """Makes the streams' folders.
+
+  Args:
+    out: the folder for them.
+    streams: name -> description, as of ``extractors.check``.
+
+  Raises:
+    FolderError: a folder holds features that were made in another way; nothing is changed.
+  """
+  wanted = {name: {'name': name, **d, 'dtype': DTYPE} for name, d in streams.items()}
+  for name, description in wanted.items():
+    _check(out / name, description)
+  for name, description in wanted.items():
+    folder = out / name
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / SIDECAR).is_file():
+      write_text(folder / SIDECAR, json.dumps(description, indent=1) + '\n')
+
+
+def _check(folder: pathlib.Path, wanted: Mapping) -> None:
+  file = folder / SIDECAR
+  if file.is_file():
+    found = read_json(file)
+    keys = [k for k in wanted if found.get(k) != wanted[k]]
+    if keys:
+      now = ', '.join(f'{k} {wanted[k]!r}' for k in keys)
+      raise FolderError(
+        f'{file}: the features there were made in another way (asked for now: {now}); '
+        'give another --out, or remove that folder'
+      )
+  elif folder.is_dir() and any(folder.glob('*.npy')):
+    raise FolderError(f'{folder}: holds features without {SIDECAR}; give another --out')
+
+
+def read_json(path: pathlib.Path) -> dict:
+  """A JSON object from a file; empty where there is none."""
+  try:
+    data = json.loads(path.read_text())
+  except (OSError, ValueError):
+    return {}
+  return data if isinstance(data, dict) else {}
+
+
+def file_of(out: pathlib.Path, stream: str, video_id: str) -> pathlib.Path:
+  """Where a video's features of a stream are."""
+  return out / stream / f'{video_id}.npy'
+
+
+def lacking(out: pathlib.Path, streams: Mapping[str, Mapping], video_id: str) -> dict[str, Mapping]:
+  """Those of the streams of which a video has no features yet."""
+  return {n: d for n, d in streams.items() if not file_of(out, n, video_id).is_file()}
+
+
+def make(
+  out: pathlib.Path, video_id: str, path: pathlib.Path, streams: Mapping[str, Mapping]
+) -> Made:
+  """Extracts and stores a video's features; whatever is wrong with it is returned, not raised.
+
+  Raises:
+    OSError: they can't be written.
+  """
+  notes: list[str] = []
+  try:
+    arrays = extraction.extract_video(path, streams, notes)
+    with np.errstate(over='ignore'):
+      stored = {name: array.astype(DTYPE) for name, array in arrays.items()}
+    for name, array in stored.items():
+      if not np.isfinite(array).all():
+        raise ValueError(f'stream {name!r}: values that {DTYPE} can not hold')
+  except Exception as error:
+    known = isinstance(error, video.VideoError | ValueError)
+    return Made(failed=str(error) if known else f'{type(error).__name__}: {error}')
+  for name, array in stored.items():
+    _store(file_of(out, name, video_id), array)
+  absent = [n for n, a in stored.items() if not len(a) and is_sound(streams[n])]
+  return Made(damaged='; '.join(notes), absent=tuple(absent))
+
+
+def is_sound(description: Mapping) -> bool:
+  """Whether a stream is of sound, which a video may lack."""
+  return extractors.network_of(description['extractor']).reads == 'audio'
+
+
+def _store(path: pathlib.Path, array: np.ndarray) -> None:
+  partial = path.with_name(path.name + '.partial')
+  with partial.open('wb') as file:
+    np.save(file, array)
+    file.flush()
+    os.fsync(file.fileno())
+  partial.replace(path)
