@@ -15,17 +15,17 @@ from collections.abc import Sequence
 from data_prep.annotations import FORMATS
 from data_prep.annotations.published import NUMBERED
 from data_prep.annotations.splits import three
-from data_prep.builder import Options, Report, build
+from data_prep.builder import Options, Report, Spread, build
 from data_prep.progress import duration
 from vidcap_jax.data.schema import KINDS, DataError, Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Entry point; returns the exit code."""
+def main(argv: Sequence[str] | None = None, spread: Spread | None = None) -> int:
+  """Entry point; returns the exit code. ``spread``: see ``builder.build``."""
   args = _parser().parse_args(argv)
   try:
-    manifest, report = build(_options(args))
+    manifest, report = build(_options(args), spread)
   except DataError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

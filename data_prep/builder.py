@@ -13,7 +13,7 @@ import pathlib
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from data_prep import coverage, plan, writer
 from data_prep.annotations import published, read_annotations, splits
@@ -92,8 +92,16 @@ class Report:
   seconds: float
 
 
-def build(options: Options) -> tuple[Manifest, Report]:
+# Builds shards somewhere else, all of them, leaving out videos with bad features.
+Spread = Callable[[Options, Sequence[plan.ShardPlan], Sequence[writer.Source]], None]
+
+
+def build(options: Options, spread: Spread | None = None) -> tuple[Manifest, Report]:
   """Builds the data set, or finishes building it.
+
+  Args:
+    options: what to build.
+    spread: builds the shards, where that is not to be done here, one after the other.
 
   Raises:
     DataError: bad input. What can be found beforehand is, before a file is written.
@@ -135,11 +143,15 @@ def build(options: Options) -> tuple[Manifest, Report]:
     if not given:
       _vocabulary(videos, options)  # Whether there are words at all is better known now.
     found = {s.file: writer.finished_shard(out, s.file, s.key, skip=skip) for s in shards}
-    if not skip:
-      left = [v for s in shards if not found[s.file] for v in s.videos]
-      _check_all(left, sources, options.align)
-    results = _write(out, shards, found, sources, options.align, skip=skip)
     reused = sum(result is not None for result in found.values())
+    left = [s for s in shards if not found[s.file]]
+    if spread:
+      writer.prepare(out, keep=[file for file, result in found.items() if result])
+      spread(options, left, sources)
+      found |= _built_elsewhere(out, left, skip=skip)
+    elif not skip:
+      plan.check_features([v for s in left for v in s.videos], sources, options.align)
+    results = _write(out, shards, found, sources, options.align, skip=skip)
     for split, written in results.items():
       dropped += [Dropped(i, split, reason) for r in written for i, reason in r.dropped]
     videos = _without(videos, dropped)
@@ -272,20 +284,15 @@ def _existing(out: pathlib.Path, inputs: str, *, overwrite: bool) -> Manifest | 
   return None
 
 
-def _check_all(videos, sources: Sequence[writer.Source], align: Mapping[str, str]) -> None:
-  """Reads every feature once, to name all bad ones before anything is written."""
-  problems = []
-  for video in progress(videos, len(videos), 'checking features'):
-    try:
-      writer.load_video(video, sources, align)
-    except DataError as error:
-      problems.append(f'{video.video_id}: {error}')
-  if problems:
-    raise DataError(
-      f'{len(problems)} of {len(videos)} videos have bad features: '
-      + plan.listed(problems)
-      + '; leave them out with --bad=skip'
-    )
+def _built_elsewhere(
+  out: pathlib.Path, shards: Sequence[plan.ShardPlan], *, skip: bool
+) -> dict[str, writer.ShardResult | None]:
+  """Results of shards that were spread; videos left out are an error unless they may be."""
+  found = {s.file: writer.result_of(out, s.file, s.key) for s in shards}
+  dropped = [f'{i}: {why}' for result in found.values() if result for i, why in result.dropped]
+  if not skip:
+    plan.raise_bad(dropped, sum(len(s.videos) for s in shards))
+  return found
 
 
 def _write(

@@ -12,10 +12,10 @@ import argparse
 import pathlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from data_prep import extractors, sampling, weights
-from data_prep.extract_folder import POOLS, Work, carry_out, plan, summary
+from data_prep.extract_folder import POOLS, Results, Work, carry_out, in_pool, plan, summary
 from vidcap_jax.errors import UserError
 
 SUFFIXES = (
@@ -68,7 +68,7 @@ def parse_streams(text: str) -> dict[str, str]:
   return streams
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(local: bool) -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
     prog='python -m data_prep.extract',
     description='Extracts features from video files, resumably. What is there already is kept.',
@@ -77,16 +77,17 @@ def _parser() -> argparse.ArgumentParser:
     epilog=f'extractors:\n{_listing()}\n\n'
     'The exit code is 1 if any video failed; the others are kept.',
   )
-  add_flags(parser)
-  add = parser.add_argument
-  add('--workers', type=int, metavar='N', help='videos worked on at a time (default: the cores)')
-  add(
-    '--pool',
-    choices=POOLS,
-    default=POOLS[0],
-    help='of the workers: a file that crashes or fills the memory of a process costs no other; '
-    'threads share an accelerator (default: %(default)s)',
-  )
+  _add_flags(parser)
+  if local:
+    add = parser.add_argument
+    add('--workers', type=int, metavar='N', help='videos worked on at a time (default: the cores)')
+    add(
+      '--pool',
+      choices=POOLS,
+      default=POOLS[0],
+      help='of the workers: a file that crashes or fills the memory of a process costs no other; '
+      'threads share an accelerator (default: %(default)s)',
+    )
   return parser
 
 
@@ -98,8 +99,7 @@ def _listing() -> str:
   return '\n'.join([*lines, *(f'  {family}/NAME' for family in extractors.FAMILIES)])
 
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-  """The flags that say what to extract, from what, to where."""
+def _add_flags(parser: argparse.ArgumentParser) -> None:
   add = parser.add_argument
   add('--videos', required=True, metavar='DIR', help='folder of video files (searched in depth)')
   add('--out', required=True, metavar='DIR', help='folder for NAME/VIDEOID.npy')
@@ -128,8 +128,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
   )
 
 
-def read_flags(args: argparse.Namespace) -> Work:
-  """What the flags of ``add_flags`` ask for; raises as ``extract``."""
+def _read_flags(args: argparse.Namespace) -> Work:
   weights.give(dict(_pair(part) for part in filter(None, args.weights.split(','))))
   asked = {how: vars(args)[how] for how in sampling.BASES if vars(args)[how] is not None}
   streams = extractors.describe_all(parse_streams(args.streams), asked)
@@ -143,13 +142,14 @@ def _pair(text: str) -> tuple[str, str]:
   return name, path
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Entry point; returns the exit code."""
-  args = _parser().parse_args(argv)
+def main(argv: Sequence[str] | None = None, spread: Callable[[Work], Results] | None = None) -> int:
+  """Entry point; returns the exit code. ``spread`` does the work elsewhere than on this machine."""
+  args = _parser(local=spread is None).parse_args(argv)
   try:
-    if args.workers is not None and args.workers < 1:
+    if spread is None and args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')
-    outcome = carry_out(read_flags(args), args.workers, args.pool)
+    work = _read_flags(args)
+    outcome = carry_out(work, spread(work) if spread else in_pool(work, args.workers, args.pool))
   except (ValueError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

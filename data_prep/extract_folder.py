@@ -19,6 +19,8 @@ _AHEAD = 2  # videos waiting per thread
 # Video id -> (its file, the descriptions of the streams to make).
 Jobs = Mapping[str, tuple[pathlib.Path, Mapping[str, Mapping]]]
 
+Results = Generator[tuple[str, Made], None, None]  # What became of each video, by its id.
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -79,10 +81,6 @@ class Work:
     names = sorted({s['extractor'] for s in self.streams.values()})
     return functools.partial(_load, names, weights.given())
 
-  def report(self) -> None:
-    """Writes OUT/failures.json."""
-    write_text(self.out / FAILURES, json.dumps(self.outcome.report(), indent=1) + '\n')
-
 
 def _load(extractor_names: Sequence[str], given: Mapping[str, pathlib.Path]) -> None:
   weights.give(given)
@@ -136,23 +134,28 @@ def extract(
     ModuleNotFoundError: PyAV or the network's weights are not installed.
     OSError: the features can't be written.
   """
-  return carry_out(plan(videos, streams, out), workers, pool)
+  work = plan(videos, streams, out)
+  return carry_out(work, in_pool(work, workers, pool))
 
 
-def carry_out(work: Work, workers: int | None = None, pool: str = 'threads') -> Outcome:
-  """Does what is planned; arguments, result and errors as of ``extract``."""
-  workers = workers or min(8, len(processes.cores()))
-  made = (_in_processes if pool == 'processes' else _in_threads)(work, workers)
+def carry_out(work: Work, made: Results) -> Outcome:
+  """Takes the results of planned work as they come, and reports them in OUT/failures.json."""
   try:
     for video_id, result in progress(made, len(work.jobs), 'extracting'):
       work.outcome.add(video_id, result)
   finally:
     made.close()
-    work.report()
+    write_text(work.out / FAILURES, json.dumps(work.outcome.report(), indent=1) + '\n')
   return work.outcome
 
 
-def _in_threads(work: Work, workers: int) -> Generator[tuple[str, Made], None, None]:
+def in_pool(work: Work, workers: int | None, pool: str) -> Results:
+  """Does planned work on this machine; arguments as of ``extract``."""
+  workers = workers or min(8, len(processes.cores()))
+  return _in_processes(work, workers) if pool == 'processes' else _in_threads(work, workers)
+
+
+def _in_threads(work: Work, workers: int) -> Results:
   if work.jobs:
     work.prepare()
   waiting: list[tuple[str, concurrent.futures.Future[Made]]] = []
@@ -170,7 +173,7 @@ def _in_threads(work: Work, workers: int) -> Generator[tuple[str, Made], None, N
       executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_processes(work: Work, workers: int) -> Generator[tuple[str, Made], None, None]:
+def _in_processes(work: Work, workers: int) -> Results:
   jobs = ((v, (work.out, v, path, streams)) for v, (path, streams) in work.jobs.items())
   for video_id, result in processes.run(stream_folders.make, jobs, workers, work.prepare):
     if isinstance(result, processes.Died):

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from data_prep import writer
 from data_prep.annotations import splits
 from data_prep.annotations.model import AnnotatedVideo
-from data_prep.features import names, open_features, read_sidecar
+from data_prep.features import FeatureReader, names, open_features, read_sidecar
 from data_prep.features.check import describe
 from data_prep.features.declarations import Declarations
+from data_prep.progress import progress
 from vidcap_jax.data.schema import DataError, Dropped
 
 SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
@@ -25,6 +26,11 @@ class ShardPlan:
   file: str
   videos: Sequence[AnnotatedVideo]
   key: str
+
+
+def open_reader(stream: str, path: str, declared: Declarations) -> FeatureReader:
+  """A stream's features as declared; DataError as of ``open_features``."""
+  return open_features(stream, path, declared.keys.get(stream), declared.rows.get(stream))
 
 
 def open_sources(
@@ -52,9 +58,7 @@ def open_sources(
   normal = names.normal_form(declared.match)
   sources = []
   for stream_name, path in features.items():
-    reader = open_features(
-      stream_name, path, declared.keys.get(stream_name), declared.rows.get(stream_name)
-    )
+    reader = open_reader(stream_name, path, declared)
     known = read_sidecar(stream_name, path)
     found = names.match(ids, reader.ids, aliases, normal, stream_name)
     if not found:
@@ -172,6 +176,29 @@ def _bytes_per_video(source: writer.Source) -> float:
     sizes.append(array.size * kept)
   width = 2 if source.stream.dtype == 'float16' else 4
   return width * sum(sizes) / max(1, len(sizes))
+
+
+def check_features(
+  videos: Sequence[AnnotatedVideo], sources: Sequence[writer.Source], align: Mapping[str, str]
+) -> None:
+  """Reads every feature once; DataError names all that are bad."""
+  problems = []
+  for video in progress(videos, len(videos), 'checking features'):
+    try:
+      writer.load_video(video, sources, align)
+    except DataError as error:
+      problems.append(f'{video.video_id}: {error}')
+  raise_bad(problems, len(videos))
+
+
+def raise_bad(problems: Sequence[str], videos: int) -> None:
+  """DataError for problems, each of one of so many videos; nothing if there are none."""
+  if problems:
+    raise DataError(
+      f'{len(problems)} of {videos} videos have bad features: '
+      + listed(problems)
+      + '; leave them out with --bad=skip'
+    )
 
 
 def listed(problems) -> str:

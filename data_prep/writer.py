@@ -148,6 +148,15 @@ def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
   return f'{dataset}-{split}.array_record-{index:05d}-of-{shards:05d}'
 
 
+def result_of(directory: pathlib.Path, name: str, key: str) -> ShardResult | None:
+  """What was said of a shard when it was finished, if it was made from the same inputs."""
+  try:
+    data = json.loads((directory / STATE_FOLDER / f'{name}.json').read_text())
+    return ShardResult.from_dict(data) if data.pop('key') == key else None
+  except Exception:  # Whatever is wrong with it, the shard is written again.
+    return None
+
+
 def finished_shard(
   directory: pathlib.Path, name: str, key: str, *, skip: bool
 ) -> ShardResult | None:
@@ -155,16 +164,15 @@ def finished_shard(
 
   A shard with videos left out counts only where bad videos are to be skipped.
   """
-  try:
-    data = json.loads((directory / STATE_FOLDER / f'{name}.json').read_text())
-    if data.pop('key') != key:
-      return None
-    result = ShardResult.from_dict(data)
-    path = directory / name
-    intact = count_records(path) == result.shard.records and sha256(path) == result.shard.sha256
-  except Exception:  # Whatever is wrong with it, it is written again.
+  result = result_of(directory, name, key)
+  if result is None or (result.dropped and not skip):
     return None
-  return result if intact and (skip or not result.dropped) else None
+  path = directory / name
+  try:
+    intact = count_records(path) == result.shard.records and sha256(path) == result.shard.sha256
+  except Exception:  # As above.
+    return None
+  return result if intact else None
 
 
 def build_shard(

@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from data_prep import sampling, video
-
-av = pytest.importorskip('av', reason='the extra "video" is not installed')
-
-RATE = 10
+from tests.data_prep import video_files
+from tests.data_prep.video_files import gray, write_video
 
 
 def sample(path, how, size=224, notes=None):
@@ -21,29 +19,10 @@ def sample(path, how, size=224, notes=None):
     yield frame
 
 
-def gray(level: int, rows: int = 48, columns: int = 64) -> np.ndarray:
-  return np.full((rows, columns, 3), level, np.uint8)
-
-
-def write_video(path, images, *, times=None, container='mp4', codec='mpeg4', options=None):
-  """Encodes images; ``times`` in frames of RATE a second."""
-  with av.open(str(path), 'w', format=container, options=options or {}) as file:
-    stream = file.add_stream(codec, rate=RATE)
-    stream.height, stream.width = images[0].shape[:2]
-    stream.pix_fmt = 'yuv420p'
-    stream.codec_context.qmin = stream.codec_context.qmax = 2
-    for i, image in enumerate(images):
-      frame = av.VideoFrame.from_ndarray(image, format='rgb24')
-      frame.pts = i if times is None else times[i]
-      file.mux(stream.encode(frame))
-    file.mux(stream.encode())
-  return path
-
-
 @pytest.fixture
 def ramp(tmp_path):
-  """40 frames, 4 seconds; frame i has the gray level 10 + 5 i."""
-  return write_video(tmp_path / 'ramp.mp4', [gray(10 + 5 * i) for i in range(40)])
+  """40 frames, 4 seconds."""
+  return write_video(tmp_path / 'ramp.mp4', video_files.ramp())
 
 
 def levels(frames) -> list[int]:
@@ -68,7 +47,7 @@ def test_every_takes_each_nth_frame(ramp):
 def test_fps_follows_time_not_frames(tmp_path):
   # Two frames a second at first, then ten, then two.
   times = [0, 5, *range(10, 20), 20, 25, 30]
-  path = write_video(tmp_path / 'uneven.mp4', [gray(10 + 5 * i) for i in range(15)], times=times)
+  path = write_video(tmp_path / 'uneven.mp4', video_files.ramp(15), times=times)
   assert levels(sample(path, {'fps': 1}, 32)) == [0, 2, 12, 14]
   # More than there are: what is on screen is repeated.
   assert levels(sample(path, {'fps': 4}, 32)) == [0, 0, 1, 1, 2, 4, 7, 9, 12, 12, 13, 13, 14]
