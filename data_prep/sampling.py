@@ -77,11 +77,11 @@ def parse(text: str) -> dict[str, Number]:
   """
   found: dict[str, Number] = {}
   for part in text.split('+'):
-    key, _, value = part.partition('=')
+    key, equals, value = part.partition('=')
     names = ('window', 'stride') if key == 'window' else (key,)
     values = value.split('/') if key == 'window' else [value]
     values = values * 2 if key == 'window' and len(values) == 1 else values  # windows side by side
-    if len(values) != len(names) or found.keys() & {*names}:
+    if not equals or len(values) != len(names) or found.keys() & {*names}:
       raise ValueError(f'sampling {text!r}: {part!r} is not of the form KEY=NUMBER, once each')
     for name, number in zip(names, values, strict=True):
       try:

@@ -187,9 +187,10 @@ def _decoded(
           )
           start = seconds if seen.count == 1 else start
           yield seconds, frame
-      for stream, reached, what in ((audio, lasted, 'sound '), (*chosen, seconds - start, '')):
-        if stream is not None:
-          _note_cut(path, _declared(av, container, stream), reached, notes, what)
+      if audio is not None:
+        _note_cut(path, _declared(av, container, audio), lasted, notes, 'sound ')
+      for stream in chosen:
+        _note_cut(path, _declared(av, container, stream), seconds - start, notes)
     if pictures and not seen.count:
       reason = '; '.join(seen.failed) or 'it holds no frames'
       raise VideoError(f'{path}: no frame can be decoded ({reason})')
@@ -237,8 +238,7 @@ class _Resamplers:
   """Decoded sound as float32 (samples,), mono, at each of some rates."""
 
   def __init__(self, av, rates):
-    make = lambda rate: av.AudioResampler(format='flt', layout='mono', rate=rate)  # noqa: E731
-    self._make = make
+    self._av = av
     self._running: dict[int, Any] = dict.fromkeys(rates)
     self._form: Any = None
 
@@ -254,11 +254,12 @@ class _Resamplers:
         self._running[rate] = None
       else:
         if running is None:
-          running = self._running[rate] = self._make(rate)
+          running = self._running[rate] = self._av.AudioResampler(format='fltp', rate=rate)
         frame.pts = None  # what decodes is laid end to end
         pieces = running.resample(frame)
       for piece in pieces:
-        yield rate, piece.to_ndarray().reshape(-1)
+        # FFmpeg's own way to one channel would make what both channels hold louder.
+        yield rate, piece.to_ndarray().mean(0)
 
 
 def sample(

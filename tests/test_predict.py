@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from data_prep import extract, extractors
+from data_prep import extract_folder, extractors
 from tests import tiny
-from tests.data_prep.test_video import gray, write_video
+from tests.data_prep.video_files import gray, write_video
 from vidcap_jax import distributed, predict, restore
 
 SAMPLING = {'uniform': 4}
@@ -58,7 +58,7 @@ def test_features_give_the_caption_of_their_video(restored, clips, capsys):
   assert predict.predict(restored, str(clips / 'one.mp4')) == 0
   of_video = json.loads(capsys.readouterr().out)
   streams = {'image': extractors.describe('random_sequence', SAMPLING)}
-  extract.extract({'one': clips / 'one.mp4'}, streams, clips / 'features', workers=1)
+  extract_folder.extract({'one': clips / 'one.mp4'}, streams, clips / 'features', workers=1)
   capsys.readouterr()
   assert predict.predict(restored, f'image={clips / "features" / "image"}') == 0
   of_features = json.loads(capsys.readouterr().out)

@@ -237,9 +237,18 @@ def _description(stream: Stream) -> Mapping:
 
 
 def _as_stored(made: Mapping[str, np.ndarray], streams: Iterable[Stream]) -> dict[str, np.ndarray]:
-  """Arrays in the dtype and axes of a record, as the data set held them in training."""
+  """Arrays in the dtype and axes of a record, as the data set held them in training.
+
+  Raises:
+    DataError: a video lacks a stream (sound) that every video had that the model learned from.
+  """
   arrays = {}
   for stream in streams:
     array = made[stream.name].astype(stream.dtype)
+    if not len(array) and not stream.optional:
+      raise DataError(
+        f'it has no sound, for the stream {stream.name!r}, and the model has learned from videos '
+        f'with sound alone (a data set built with --optional={stream.name} may lack it)'
+      )
     arrays[stream.name] = array[None] if stream.kind == 'vector' else array
   return arrays

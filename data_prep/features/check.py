@@ -130,7 +130,9 @@ def load(
   if not fits:
     raise DataError(f'{where}: shape {array.shape}, the stream has {_show(stream.shape)}')
   if stream.kind != 'vector' and not len(array) and not stream.optional:
-    raise DataError(f'{where}: no frames (shape {array.shape})')
+    raise DataError(
+      f'{where}: no frames (shape {array.shape}); --optional={stream.name} lets videos lack them'
+    )
   with np.errstate(over='ignore'):
     stored = np.ascontiguousarray(array, stream.dtype)
   if not np.isfinite(stored).all():

@@ -81,7 +81,7 @@ def flags(features, tmp_path) -> list[str]:
     '--optional=sound',
     '--min_count=1',
     '--name=cats',
-    '--shard_mb=0.006',
+    '--shard_mb=0.003',
   ]
 
 

@@ -171,29 +171,3 @@ def test_a_caller_may_stop_early(ramp):
   frames = sample(ramp, {'every': 1}, 32)
   assert levels([next(frames)]) == [0]
   frames.close()
-
-
-@pytest.mark.parametrize(
-  'how',
-  [
-    {},
-    {'uniform': 0},
-    {'uniform': 2.5},
-    {'every': -1},
-    {'every': True},
-    {'fps': float('nan')},
-    {'fps': 'x'},
-    {'never': 1},
-    {'uniform': 2, 'every': 2},
-    None,
-  ],
-)
-def test_malformed_samplings(how):
-  with pytest.raises(ValueError, match='sampling'):
-    sampling.check(how)
-
-
-def test_samplings_have_one_form():
-  assert sampling.check({'uniform': 8.0}) == {'uniform': 8}
-  assert sampling.check({'fps': 2}) == {'fps': 2.0}
-  assert isinstance(sampling.check({'every': 3.0})['every'], int)
