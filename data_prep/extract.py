@@ -15,7 +15,16 @@ import sys
 from collections.abc import Callable, Sequence
 
 from data_prep import extractors, sampling, weights
-from data_prep.extract_folder import POOLS, Results, Work, carry_out, in_pool, plan, summary
+from data_prep.extract_folder import (
+  POOLS,
+  Results,
+  Work,
+  carry_out,
+  in_pool,
+  plan,
+  summary,
+  usual_pool,
+)
 from vidcap_jax.errors import UserError
 
 SUFFIXES = (
@@ -84,9 +93,8 @@ def _parser(local: bool) -> argparse.ArgumentParser:
     add(
       '--pool',
       choices=POOLS,
-      default=POOLS[0],
-      help='of the workers: a file that crashes or fills the memory of a process costs no other; '
-      'threads share an accelerator (default: %(default)s)',
+      help='what works on them: a file that crashes its process, or fills the memory, costs no '
+      'other; threads share one accelerator (default: processes on CPUs, else threads)',
     )
   return parser
 
@@ -135,6 +143,10 @@ def _read_flags(args: argparse.Namespace) -> Work:
   return plan(find_videos(args.videos), streams, args.out)
 
 
+def _here(work: Work, args: argparse.Namespace) -> Results:
+  return in_pool(work, args.workers, args.pool or usual_pool())
+
+
 def _pair(text: str) -> tuple[str, str]:
   name, equals, path = text.partition('=')
   if not equals or not path:
@@ -149,7 +161,7 @@ def main(argv: Sequence[str] | None = None, spread: Callable[[Work], Results] | 
     if spread is None and args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')
     work = _read_flags(args)
-    outcome = carry_out(work, spread(work) if spread else in_pool(work, args.workers, args.pool))
+    outcome = carry_out(work, spread(work) if spread else _here(work, args))
   except (ValueError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

@@ -149,6 +149,13 @@ def carry_out(work: Work, made: Results) -> Outcome:
   return work.outcome
 
 
+def usual_pool() -> str:
+  """Processes, but threads where there is an accelerator, which is one process's alone."""
+  import jax
+
+  return 'processes' if jax.default_backend() == 'cpu' else 'threads'
+
+
 def in_pool(work: Work, workers: int | None, pool: str) -> Results:
   """Does planned work on this machine; arguments as of ``extract``."""
   workers = workers or min(8, len(processes.cores()))
