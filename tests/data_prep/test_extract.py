@@ -19,10 +19,9 @@ from data_prep import (
   stream_folders,
   video,
 )
+from tests.data_prep import video_files
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import UserError
-
-pytest.importorskip('av', reason='the extra "video" is not installed')
 
 RANDOM = ('random_vector', 'random_sequence', 'random_grid', 'random_regions')
 
@@ -319,3 +318,33 @@ def test_features_of_unknown_origin_are_not_mixed(paths, tmp_path):
   np.save(tmp_path / 'image' / 'x.npy', np.zeros(3))
   with pytest.raises(stream_folders.FolderError, match='without stream.json'):
     extract_folder.extract(paths, {'image': extractors.describe('random_vector')}, tmp_path)
+
+
+def test_no_file_stops_the_others(tmp_path, capsys):
+  """One of each kind that people have; features of all that can be read."""
+  folder = tmp_path / 'videos'
+  folder.mkdir()
+  ramp, sound = video_files.ramp(12), video_files.tone(1.2)
+  write = lambda name, *a, **k: video_files.write_video(folder / name, *a, **k)  # noqa: E731
+  good = write('good.mp4', ramp, sound=sound).read_bytes()
+  write('one_frame.mp4', ramp[:1])
+  write('uneven.mp4', ramp, times=[*range(6), *range(20, 26)])
+  write('huge.mp4', [np.full((2304, 4096, 3), 80, np.uint8)] * 2)
+  write('sound_alone.mp4', [], sound=sound)
+  (folder / 'empty.mp4').touch()
+  (folder / 'noise.mp4').write_bytes(np.random.default_rng(0).bytes(5000))
+  (folder / 'headless.mp4').write_bytes(good[: good.index(b'moov')])
+  streams = 'image:random_sequence@every=5,parts:random_vector@uniform=3,sound:random_sound'
+  assert run(f'--videos={folder}', f'--out={tmp_path / "out"}', f'--streams={streams}') == 1
+  assert '4 videos extracted, 0 damaged in part, 4 failed, 3 without sound' in (
+    capsys.readouterr().out
+  )
+  report = json.loads((tmp_path / 'out' / extract_folder.FAILURES).read_text())
+  assert sorted(report['failed']) == ['empty', 'headless', 'noise', 'sound_alone']
+  assert all(f'{name}.mp4: ' in why for name, why in report['failed'].items())
+  assert sorted(report['absent']) == ['huge', 'one_frame', 'uneven']
+  shapes_of = {
+    name: [len(np.load(tmp_path / 'out' / stream / f'{name}.npy')) for stream in ('image', 'sound')]
+    for name in ('good', 'one_frame', 'uneven', 'huge')
+  }
+  assert shapes_of == {'good': [3, 1], 'one_frame': [1, 0], 'uneven': [3, 0], 'huge': [1, 0]}

@@ -33,6 +33,15 @@ def test_a_process_that_dies_costs_its_job_alone():
     assert set(cores) <= set(mine)
 
 
+def test_no_process_outlives_what_started_it():
+  running = processes.run(jobs.work, [(n, (1,)) for n in range(5)], 1, jobs.prepare_nothing)
+  _, (_, process, _) = next(running)
+  os.kill(process, 0)  # it is there
+  running.close()
+  with pytest.raises(ProcessLookupError):
+    os.kill(process, 0)
+
+
 def test_errors_of_the_work_end_it():
   with pytest.raises(ValueError, match='-1: negative'):
     list(processes.run(jobs.work, [('a', (-1,)), ('b', (1,))], 1, jobs.prepare_nothing))

@@ -1,0 +1,58 @@
+"""Weights files: where they are looked for, what is said where there are none, and versions."""
+
+import numpy as np
+import pytest
+
+from data_prep import extract, extractors, networks, weights
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """An empty folder for weights, and a network 'mine' that needs some."""
+  monkeypatch.setenv(weights.VARIABLE, str(tmp_path / 'weights'))
+  find = lambda: weights.find('mine', 'mine.pth of its authors')  # noqa: E731
+  network = networks.Network(8, lambda path: None, weights=find)
+  extractor = extractors.Extractor(
+    'sequence', (None, 3), 'mine-1/{weights}', 'mine', ('x',), np.asarray
+  )
+  monkeypatch.setitem(networks.NETWORKS, 'mine', network)
+  monkeypatch.setitem(extractors.REGISTRY, 'mine', extractor)
+  yield tmp_path / 'weights'
+  weights.give({})
+
+
+def test_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys):
+  (tmp_path / 'videos').mkdir()
+  (tmp_path / 'videos' / 'a.mp4').touch()
+  flags = [f'--videos={tmp_path / "videos"}', f'--out={tmp_path / "out"}', '--streams=a:mine']
+  assert extract.main(flags) == 1
+  error = capsys.readouterr().err
+  assert error.count('\n') == 1
+  for said in ('mine.pth of its authors', str(folder), weights.VARIABLE, '--weights=mine=PATH'):
+    assert said in error
+  assert not (tmp_path / 'out').exists()  # found before any work
+  assert extract.main([*flags, '--weights=mine']) == 1
+  assert 'NAME=PATH' in capsys.readouterr().err
+  assert extract.main([*flags, '--weights=mine=nowhere.pth']) == 1
+  assert 'nowhere.pth: no such file' in capsys.readouterr().err
+
+
+def test_a_version_follows_the_weights(folder, tmp_path):
+  folder.mkdir()
+  (folder / 'mine.pth').write_bytes(b'abc')
+  assert extractors.describe('mine')['version'] == 'mine-1/ba7816bf'
+  (tmp_path / 'other.npz').write_bytes(b'abcd')
+  weights.give({'mine': tmp_path / 'other.npz'})
+  assert extractors.describe('mine')['version'] == 'mine-1/88d4266f'
+  with pytest.raises(extractors.ExtractorError, match="'a'.*'mine-1/ba7816bf'.*'mine-1/88d4266f'"):
+    extractors.check(
+      'a', {'extractor': 'mine', 'version': 'mine-1/ba7816bf', 'sampling': {'every': 1}}
+    )
+
+
+def test_two_files_are_too_many(folder):
+  folder.mkdir()
+  for name in ('mine.pth', 'mine.npz', 'minestrone.pth'):
+    (folder / name).touch()
+  with pytest.raises(weights.WeightsError, match='mine.npz, mine.pth; keep one'):
+    extractors.describe('mine')
