@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from data_prep import builder, writer
+from data_prep import plan, writer
 from data_prep.builder import build
 from tests.data_prep.building import contents, options
 from vidcap_jax.data.records import open_split
@@ -84,7 +84,7 @@ def test_interrupted_build_goes_on(source, monkeypatch):
       raise KeyboardInterrupt
     return real(video, *arguments)
 
-  monkeypatch.setattr(builder, '_check_all', lambda *arguments: None)
+  monkeypatch.setattr(plan, 'check_features', lambda *arguments: None)
   with monkeypatch.context() as patch:
     patch.setattr(writer, 'load_video', stop_at_v5)
     with pytest.raises(KeyboardInterrupt):
