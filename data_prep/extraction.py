@@ -23,7 +23,7 @@ def extract_video(
     path: the file.
     streams: name -> description as of ``extractors.describe`` (a manifest's streams as dicts will
       do).
-    notes: gets a line for a file that is damaged in part; see ``video.sample``.
+    notes: gets a line for a file that is damaged in part; see ``video.read``.
 
   Returns:
     name -> float32 array, axes by kind as in ``schema.KINDS``. A stream of sound has T = 0 where
@@ -46,7 +46,7 @@ def extract_video(
     readers[key] = _reader(key[0], wanted, checked[names[0]]['sampling'])
 
   lines: list[str] = []
-  for key, given in video.sample(path, {k: r.wants for k, r in readers.items()}, lines):
+  for key, given in video.read(path, {k: r.wants for k, r in readers.items()}, lines):
     readers[key].add(given.image if isinstance(given, video.Frame) else given)
   result = {}
   for key, names in passes.items():

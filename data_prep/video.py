@@ -262,7 +262,7 @@ class _Resamplers:
         yield rate, piece.to_ndarray().mean(0)
 
 
-def sample(
+def read(
   path: str | pathlib.Path,
   wanted: Mapping[Key, Pictures | Sound],
   notes: list[str] | None = None,
@@ -324,3 +324,16 @@ def sample(
     one_in = int(p.how.get('one_in', 1))
     if 'uniform' in p.how and counts[key] < (expected := -(-int(p.how['uniform']) // one_in)):
       notes.append(f'{path}: {counts[key]} of {expected} frames could be sampled')
+
+
+def sample(
+  path: str | pathlib.Path,
+  how: Mapping[str, Any],
+  size: int = 224,
+  notes: list[str] | None = None,
+) -> Iterator[Frame]:
+  """Frames of one sampling, as central squares; errors and notes as of ``read``, and ValueError
+  for a malformed sampling."""
+  for _, frame in read(path, {'': Pictures(sampling.check(how), size)}, notes):
+    assert isinstance(frame, Frame)
+    yield frame

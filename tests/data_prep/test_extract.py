@@ -124,8 +124,8 @@ def test_batches_do_not_show(paths, monkeypatch):
 
 def test_streams_share_a_pass(paths, monkeypatch):
   passes = []
-  sample = video.sample
-  monkeypatch.setattr(video, 'sample', lambda *a, **k: passes.append(a) or sample(*a, **k))
+  read = video.read
+  monkeypatch.setattr(video, 'read', lambda *a, **k: passes.append(a) or read(*a, **k))
   path = next(iter(paths.values()))
   extraction.extract_video(path, described(*RANDOM))
   assert len(passes) == 1
@@ -273,14 +273,14 @@ def test_damaged_files_stay_named(clips, tmp_path):
 
 
 def test_unexpected_errors_of_one_video_do_not_end_the_run(paths, tmp_path, monkeypatch):
-  sample = video.sample
+  read = video.read
 
   def fails_once(path, *arguments, **options):
     if path == next(iter(paths.values())):
       raise MemoryError('too big')
-    return sample(path, *arguments, **options)
+    return read(path, *arguments, **options)
 
-  monkeypatch.setattr(video, 'sample', fails_once)
+  monkeypatch.setattr(video, 'read', fails_once)
   outcome = extract_folder.extract(paths, described('random_vector'), tmp_path)
   assert outcome.failed == {next(iter(paths)): 'MemoryError: too big'}
   assert len(outcome.extracted) == 3

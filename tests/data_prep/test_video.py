@@ -6,17 +6,9 @@ import wave
 import numpy as np
 import pytest
 
-from data_prep import sampling, video
+from data_prep import video
 from tests.data_prep import video_files
 from tests.data_prep.video_files import gray, write_video
-
-
-def sample(path, how, size=224, notes=None):
-  """The frames of one sampling."""
-  wanted = {'here': video.Pictures(sampling.check(how), size)}
-  for name, frame in video.sample(path, wanted, notes):
-    assert name == 'here'
-    yield frame
 
 
 @pytest.fixture
@@ -31,7 +23,7 @@ def levels(frames) -> list[int]:
 
 
 def test_uniform_takes_the_middles_of_equal_parts(ramp):
-  frames = list(sample(ramp, {'uniform': 4}, 32))
+  frames = list(video.sample(ramp, {'uniform': 4}, 32))
   assert levels(frames) == [5, 15, 25, 35]
   assert [f.time for f in frames] == pytest.approx([0.5, 1.5, 2.5, 3.5], abs=0.01)
   assert frames[0].image.shape == (32, 32, 3)
@@ -39,7 +31,7 @@ def test_uniform_takes_the_middles_of_equal_parts(ramp):
 
 
 def test_every_takes_each_nth_frame(ramp):
-  frames = list(sample(ramp, {'every': 15}, 32))
+  frames = list(video.sample(ramp, {'every': 15}, 32))
   assert levels(frames) == [0, 15, 30]
   assert [f.time for f in frames] == pytest.approx([0.0, 1.5, 3.0])
 
@@ -48,27 +40,27 @@ def test_fps_follows_time_not_frames(tmp_path):
   # Two frames a second at first, then ten, then two.
   times = [0, 5, *range(10, 20), 20, 25, 30]
   path = write_video(tmp_path / 'uneven.mp4', video_files.ramp(15), times=times)
-  assert levels(sample(path, {'fps': 1}, 32)) == [0, 2, 12, 14]
+  assert levels(video.sample(path, {'fps': 1}, 32)) == [0, 2, 12, 14]
   # More than there are: what is on screen is repeated.
-  assert levels(sample(path, {'fps': 4}, 32)) == [0, 0, 1, 1, 2, 4, 7, 9, 12, 12, 13, 13, 14]
+  assert levels(video.sample(path, {'fps': 4}, 32)) == [0, 0, 1, 1, 2, 4, 7, 9, 12, 12, 13, 13, 14]
 
 
 def test_fps_ends_with_the_video(ramp):
-  assert levels(sample(ramp, {'fps': 1}, 32)) == [0, 10, 20, 30]
+  assert levels(video.sample(ramp, {'fps': 1}, 32)) == [0, 10, 20, 30]
 
 
 def test_uniform_repeats_frames_of_a_short_video(tmp_path):
   path = write_video(tmp_path / 'short.mp4', [gray(10), gray(60)])
-  assert levels(sample(path, {'uniform': 6}, 32)) == [0, 0, 0, 10, 10, 10]
+  assert levels(video.sample(path, {'uniform': 6}, 32)) == [0, 0, 0, 10, 10, 10]
   single = write_video(tmp_path / 'single.mp4', [gray(60)])
-  assert levels(sample(single, {'uniform': 3}, 32)) == [10, 10, 10]
+  assert levels(video.sample(single, {'uniform': 3}, 32)) == [10, 10, 10]
 
 
 def test_frames_are_scaled_to_the_shorter_side_and_cut_to_the_middle(tmp_path):
   image = gray(0, 48, 96)
   image[:, 24:72] = 255  # the middle square
   path = write_video(tmp_path / 'wide.mp4', [image])
-  (frame,) = sample(path, {'every': 1}, 24)
+  (frame,) = video.sample(path, {'every': 1}, 24)
   assert frame.image.shape == (24, 24, 3)
   assert frame.image[:, 2:-2].min() > 200
 
@@ -100,7 +92,7 @@ def test_display_rotation_is_respected(tmp_path, clockwise):
   stored = np.rot90(upright, clockwise // 90)  # turned anticlockwise, to be turned back
   path = write_video(tmp_path / 'turned.mp4', [np.ascontiguousarray(stored)] * 3)
   set_rotation(path, clockwise)
-  (frame,) = sample(path, {'uniform': 1}, 64)
+  (frame,) = video.sample(path, {'uniform': 1}, 64)
   difference = np.abs(frame.image.astype(int) - upright)
   assert difference[4:28, 4:28].max() < 40
   assert difference[4:28, 36:60].max() < 40
@@ -125,7 +117,7 @@ def test_not_a_video(tmp_path):
   }
   for path, reason in cases.items():
     with pytest.raises(video.VideoError, match=reason) as caught:
-      list(sample(path, {'uniform': 2}))
+      list(video.sample(path, {'uniform': 2}))
     assert str(path) in str(caught.value)
 
 
@@ -140,14 +132,14 @@ def noisy_video(path, container):
 def test_a_file_cut_short_gives_what_decodes_and_a_note(tmp_path, container):
   path = noisy_video(tmp_path / 'whole', container)
   notes = []
-  assert len(list(sample(path, {'every': 1}, 32, notes))) == 40
+  assert len(list(video.sample(path, {'every': 1}, 32, notes))) == 40
   assert notes == []
   cut = tmp_path / 'cut'
   data = path.read_bytes()
   cut.write_bytes(data[: len(data) // 2])
   for how in ({'every': 1}, {'uniform': 8}, {'fps': 5}):
     notes = []
-    frames = list(sample(cut, how, 32, notes))
+    frames = list(video.sample(cut, how, 32, notes))
     assert 5 <= len(frames) < 30
     assert notes, how
     assert str(cut) in notes[0]
@@ -161,13 +153,13 @@ def test_damage_in_the_middle_is_noted_and_passed_over(tmp_path):
   broken = tmp_path / 'broken.mp4'
   broken.write_bytes(bytes(data))
   notes = []
-  frames = list(sample(broken, {'uniform': 8}, 32, notes))
+  frames = list(video.sample(broken, {'uniform': 8}, 32, notes))
   assert len(frames) == 8
   assert len(notes) == 1
   assert 'damaged' in notes[0]
 
 
 def test_a_caller_may_stop_early(ramp):
-  frames = sample(ramp, {'every': 1}, 32)
+  frames = video.sample(ramp, {'every': 1}, 32)
   assert levels([next(frames)]) == [0]
   frames.close()
