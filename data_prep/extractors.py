@@ -50,7 +50,7 @@ class Extractor:
     kind: of the stream, a key of ``vidcap_jax.data.schema.KINDS``; of sound, one with an axis T.
     shape: of one video's array, None where an axis is free, as in ``schema.Stream``.
     version: changes whenever the numbers do. ``{weights}`` in it stands for the first 8 digits of
-      the SHA-256 of the network's weights file.
+      the SHA-256 of each of the network's weights files, with + between.
     network: key of ``networks.NETWORKS``.
     outputs: the network's outputs that ``finish`` needs.
     finish: from those outputs of all a video's inputs, (T, …) each, to the stream's array.
@@ -210,8 +210,9 @@ def describe(name: str, given: Mapping[str, Any] | None = None) -> dict:
     raise ValueError(f'sampling window={how["window"]}: {name} reads {network.window} frames')
   version = extractor.version
   if network.weights is not None:
-    file = network.weights()  # also where the version does not depend on it: it must be there
-    version = version.replace('{weights}', weights.digest(file)) if '{' in version else version
+    files = network.weights()  # also where the version does not depend on them: they must be there
+    if '{weights}' in version:
+      version = version.replace('{weights}', '+'.join(map(weights.digest, files)))
   return {'kind': extractor.kind, 'extractor': name, 'version': version, 'sampling': how}
 
 

@@ -25,14 +25,14 @@ class Network:
     size: rows and columns of a frame, its central square; None: whole frames, of any shape. For
       sound: how many samples it reads at a time.
     load: gives the function from a batch of inputs to outputs; called once a process, with the
-      weights' path if there are ``weights``.
+      paths of ``weights``, if there are any.
     reads: 'frames', 'windows' or 'audio'.
     scale: rows or columns of the shorter side that a frame is scaled to before its central square
       is cut; None: ``size``.
     batch: inputs of a batch. The last batch of a video is filled up with zeros.
     window: frames that windows must have; None: any number.
     rate: samples of sound a second.
-    weights: gives the path of the weights file, or raises ``weights.WeightsError`` or
+    weights: gives the paths of the weights files, or raises ``weights.WeightsError`` or
       ModuleNotFoundError saying what to fetch or install; must not load anything.
   """
 
@@ -43,7 +43,7 @@ class Network:
   batch: int = 8
   window: int | None = None
   rate: int = 16_000
-  weights: Callable[[], pathlib.Path] | None = None
+  weights: Callable[[], tuple[pathlib.Path, ...]] | None = None
 
 
 def mixing(channels: int, mixed: int) -> np.ndarray:
@@ -53,10 +53,10 @@ def mixing(channels: int, mixed: int) -> np.ndarray:
   return ((2.0 * bits - 1) / channels**0.5).astype(np.float32).reshape(channels, mixed)
 
 
-def _lite0_weights() -> pathlib.Path:
+def _lite0_weights() -> tuple[pathlib.Path, ...]:
   from data_prep import efficientnet
 
-  return efficientnet.weights_path()
+  return (efficientnet.weights_path(),)
 
 
 def _load_lite0(_: pathlib.Path) -> Forward:
@@ -103,4 +103,4 @@ def loaded(name: str) -> Forward:
     weights.WeightsError, ModuleNotFoundError: weights that are not there; says what to do.
   """
   network = NETWORKS[name]
-  return network.load() if network.weights is None else network.load(network.weights())
+  return network.load() if network.weights is None else network.load(*network.weights())

@@ -10,7 +10,7 @@ from data_prep import extract, extractors, networks, weights
 def folder(tmp_path, monkeypatch):
   """An empty folder for weights, and a network 'mine' that needs some."""
   monkeypatch.setenv(weights.VARIABLE, str(tmp_path / 'weights'))
-  find = lambda: weights.find('mine', 'mine.pth of its authors')  # noqa: E731
+  find = lambda: (weights.find('mine', 'mine.pth of its authors'),)  # noqa: E731
   network = networks.Network(8, lambda path: None, weights=find)
   extractor = extractors.Extractor(
     'sequence', (None, 3), 'mine-1/{weights}', 'mine', ('x',), np.asarray
