@@ -17,7 +17,7 @@ from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from data_prep.plain_pickle import NAMES, PickleError, PlainUnpickler, natural
+from data_prep.plain_pickle import NAMES, ArrayData, PickleError, PlainUnpickler, natural
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001
@@ -253,23 +253,34 @@ def load_state_dict(path: str | pathlib.Path) -> dict[str, np.ndarray]:
   """The arrays of a state dict, by parameter name.
 
   Args:
-    path: a ``.pth`` file written by ``torch.save(model.state_dict(), path)``.
+    path: a file written by ``torch.save(model.state_dict(), path)``, or of a checkpoint that holds
+      that as ``state_dict``. NumPy arrays in the place of tensors will do.
 
   Raises:
-    WeightsError: the file is of another format, damaged, holds something else than tensors by
-      name, or names anything but tensors' own constructors (none of which is called).
+    WeightsError: the file is of another format, damaged, holds something else than arrays by
+      name, or names anything but their own constructors (none of which is called).
     OSError: the file can't be read.
   """
   with pathlib.Path(path).open('rb') as file:
     try:
       torch_file = open_torch(file)
       tensors = torch_file.contents
+      if isinstance(tensors, dict) and isinstance(dict.get(tensors, 'state_dict'), dict):
+        tensors = dict.get(tensors, 'state_dict')
       if not isinstance(tensors, dict):
         raise WeightsError(f'holds a {type(tensors).__name__}, not a state dict')
       # dict's own items: a pickle can give an OrderedDict an attribute of that name.
-      for name, value in dict.items(tensors):
-        if type(value) is not Tensor:
-          raise WeightsError(f'{name!r} is not a tensor')
-      return {str(name): torch_file.read(value) for name, value in dict.items(tensors)}
-    except WeightsError as error:
+      return {str(name): _array(torch_file, name, value) for name, value in dict.items(tensors)}
+    except PickleError as error:
       raise WeightsError(f'{path}: {error}') from None
+
+
+def _array(file: TorchFile, name: Any, value: Any) -> np.ndarray:
+  if type(value) is Tensor:
+    return file.read(value)
+  if type(value) is ArrayData:
+    try:
+      return value.array()
+    except PickleError as error:
+      raise WeightsError(f'{name!r}: {error}') from None
+  raise WeightsError(f'{name!r} is not a tensor')
