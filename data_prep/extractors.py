@@ -100,6 +100,17 @@ def _mean_of_each(frames: int, array: np.ndarray) -> np.ndarray:
   return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
 
 
+def _c3d(kind: str, shape: tuple[int | None, ...], output: str, stride: int) -> Extractor:
+  how = {'fps': 2.0, 'window': 16, 'stride': stride}
+  finish = joined if kind == 'grid' else _same
+  return Extractor(kind, shape, 'c3d-1/{weights}', 'c3d', (output,), finish, how)
+
+
+def _vggish(output: str, network: str = 'vggish') -> Extractor:
+  shape, version = (None, 128), 'vggish-1/{weights}'
+  return Extractor('sequence', shape, version, network, (output,), _same, {'hop': 0.96})
+
+
 def _random(
   kind: str, shape: tuple[int | None, ...], output: str, finish=_same, frames: int = 8, **more: int
 ) -> Extractor:
@@ -139,6 +150,15 @@ REGISTRY: dict[str, Extractor] = {
     ('moments',),
     _change,
   ),
+  'c3d_fc7': _c3d('sequence', (None, 4096), 'fc7', 8),
+  # Of windows side by side, all on one clock: 8, 4, 2 steps and one a window.
+  'c3d_pool2': _c3d('grid', (None, 28, 28, 128), 'pool2', 16),
+  'c3d_pool3': _c3d('grid', (None, 14, 14, 256), 'pool3', 16),
+  'c3d_pool4': _c3d('grid', (None, 7, 7, 512), 'pool4', 16),
+  'c3d_pool5': _c3d('grid', (None, 4, 4, 512), 'pool5', 16),
+  'vggish': _vggish('embedding'),
+  'vggish_relu': _vggish('relu'),
+  'vggish_pca': _vggish('quantised', 'vggish_pca'),
   'random_vector': _random('vector', (random_features.CHANNELS,), 'frame', _mean),
   'random_sequence': _random('sequence', (None, random_features.CHANNELS), 'frame'),
   'random_grid': _random('grid', (None, 7, 7, random_features.CELL_CHANNELS), 'cells'),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from data_prep import random_features
+from data_prep import random_features, weights
 
 # How many numbers the motion stream mixes a frame's 1280 channels into. Most channels are silent
 # most of the time; mixtures of them tell nearly as much with a tenth of the weights to learn.
@@ -54,7 +54,7 @@ def mixing(channels: int, mixed: int) -> np.ndarray:
 
 
 def _lite0_weights() -> tuple[pathlib.Path, ...]:
-  from data_prep import efficientnet
+  from data_prep.backbones import efficientnet
 
   return (efficientnet.weights_path(),)
 
@@ -63,7 +63,7 @@ def _load_lite0(_: pathlib.Path) -> Forward:
   import jax
   import jax.numpy as jnp
 
-  from data_prep import efficientnet
+  from data_prep.backbones import efficientnet
 
   # Depthwise convolutions as shifted products are 9 times faster on CPUs, not on accelerators.
   depthwise = 'shifted' if jax.default_backend() == 'cpu' else 'grouped'
@@ -87,8 +87,65 @@ def _load_lite0(_: pathlib.Path) -> Forward:
   return forward
 
 
+def _c3d_weights() -> tuple[pathlib.Path, ...]:
+  from data_prep.backbones import c3d
+
+  mean = weights.found(C3D_MEAN)
+  return (weights.find('c3d', c3d.FETCH), *((mean,) if mean else ()))
+
+
+def _load_c3d(path: pathlib.Path, mean: pathlib.Path | None = None) -> Forward:
+  import jax
+
+  from data_prep.backbones import c3d
+
+  parameters = jax.device_put(c3d.read_parameters(path))
+  taken_off = c3d.MEAN if mean is None else c3d.read_mean(mean)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def forward(windows, wanted):
+    return c3d.features(parameters, windows, wanted, taken_off)
+
+  return forward
+
+
+def _vggish_weights() -> tuple[pathlib.Path, ...]:
+  from data_prep.backbones import vggish
+
+  return (weights.find('vggish', vggish.FETCH),)
+
+
+def _vggish_and_pca() -> tuple[pathlib.Path, ...]:
+  from data_prep.backbones import vggish
+
+  return (*_vggish_weights(), weights.find('vggish_pca', vggish.FETCH_PCA))
+
+
+def _load_vggish(path: pathlib.Path, components: pathlib.Path | None = None) -> Forward:
+  import jax
+
+  from data_prep.backbones import vggish
+
+  parameters = jax.device_put(vggish.read_parameters(path))
+  pca = None if components is None else vggish.read_pca(components)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def forward(waves, wanted):
+    return vggish.features(parameters, waves, wanted, pca)
+
+  return forward
+
+
+C3D_MEAN = 'c3d_mean'  # as which weights folders hold a mean cube, or not
+_SOUND = 15_600  # samples of a VGGish spectrogram
+
 NETWORKS: dict[str, Network] = {
   'efficientnet_lite0': Network(224, _load_lite0, weights=_lite0_weights),
+  'c3d': Network(
+    112, _load_c3d, reads='windows', scale=128, batch=2, window=16, weights=_c3d_weights
+  ),
+  'vggish': Network(_SOUND, _load_vggish, reads='audio', weights=_vggish_weights),
+  'vggish_pca': Network(_SOUND, _load_vggish, reads='audio', weights=_vggish_and_pca),
   'random': Network(random_features.SIZE, random_features.load),
   'random_windows': Network(random_features.SIZE, random_features.load_windows, reads='windows'),
   'random_sound': Network(random_features.SAMPLES, random_features.load_sound, reads='audio'),

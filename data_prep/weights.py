@@ -46,6 +46,27 @@ def given() -> dict[str, pathlib.Path]:
   return dict(_given)
 
 
+def found(name: str) -> pathlib.Path | None:
+  """The file given for a name, or there in the cache folder; None if there is none.
+
+  Raises:
+    WeightsError: several.
+  """
+  if name in _given:
+    return _given[name]
+  place, own = _place(name)
+  paths = [path for path in sorted(place.glob('*')) if path.name.startswith(own) and path.is_file()]
+  if len(paths) > 1:
+    names = ', '.join(path.name for path in paths)
+    raise WeightsError(f'weights of {name}: {place} holds {names}; keep one, or name it')
+  return paths[0] if paths else None
+
+
+def _place(name: str) -> tuple[pathlib.Path, str]:
+  """Where in the cache folder its file would be, and how the file's name begins."""
+  return (folder() / name).parent, name.rpartition('/')[2] + '.'
+
+
 def find(name: str, fetch: str) -> pathlib.Path:
   """The weights file of a network.
 
@@ -56,16 +77,10 @@ def find(name: str, fetch: str) -> pathlib.Path:
   Raises:
     WeightsError: none there, or several.
   """
-  if name in _given:
-    return _given[name]
-  place = (folder() / name).parent
-  own = name.rpartition('/')[2] + '.'
-  found = [path for path in sorted(place.glob('*')) if path.name.startswith(own) and path.is_file()]
-  if len(found) == 1:
-    return found[0]
-  if found:
-    names = ', '.join(path.name for path in found)
-    raise WeightsError(f'weights of {name}: {place} holds {names}; keep one, or name it')
+  path = found(name)
+  if path is not None:
+    return path
+  place, own = _place(name)
   raise WeightsError(
     f'weights of {name}: no file {own}* in {place}. Fetch {fetch}, and put it there with its '
     f'ending (the environment variable {VARIABLE} names another folder), or give its path with '

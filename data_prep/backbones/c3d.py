@@ -28,13 +28,6 @@ LEVELS: tuple[tuple[tuple[str, ...], int], ...] = (
   (('conv4a', 'conv4b'), 512),
   (('conv5a', 'conv5b'), 512),
 )
-# Of pool2 … pool5: steps a window of 16 frames, rows and columns, channels.
-POOLS = {
-  'pool2': (8, 28, 128),
-  'pool3': (4, 14, 256),
-  'pool4': (2, 7, 512),
-  'pool5': (1, 4, 512),
-}
 MEAN = (90.0, 98.0, 102.0)  # of Sports-1M's pixels, B, G, R, where no mean cube is given
 FETCH = (
   'the Sports-1M weights of C3D as a PyTorch state dict (c3d.pickle of the project '
@@ -79,13 +72,13 @@ def parameters_from_state(state: Mapping[str, np.ndarray]) -> dict:
   parameters = {}
   for name in (name for names, _ in LEVELS for name in names):
     kernel = state[f'{name}.weight'].transpose(2, 3, 4, 1, 0)  # (3, 3, 3, in, out)
-    parameters[name] = {'kernel': kernel, 'bias': state[f'{name}.bias']}
-  channels = parameters['conv5b']['bias'].size
+    parameters[name] = {'kernel': kernel, 'bias': state[f'{name}.bias'][None, None, None, None]}
+  channels = state['conv5b.bias'].size
   # PyTorch lays pool5 out as (channels, rows, columns), here it is (rows, columns, channels).
   fc6 = state['fc6.weight'].reshape(-1, channels, 4, 4).transpose(2, 3, 1, 0)
   fc6 = fc6.reshape(16 * channels, -1)
-  parameters['fc6'] = {'kernel': fc6, 'bias': state['fc6.bias']}
-  parameters['fc7'] = {'kernel': state['fc7.weight'].T, 'bias': state['fc7.bias']}
+  parameters['fc6'] = {'kernel': fc6, 'bias': state['fc6.bias'][None]}
+  parameters['fc7'] = {'kernel': state['fc7.weight'].T, 'bias': state['fc7.bias'][None]}
   return parameters
 
 
@@ -152,7 +145,8 @@ def features(parameters: dict, windows, wanted: Sequence[str], mean=MEAN) -> dic
     128) … (B, T / 16, rows / 32, columns / 32, 512), rows and columns rounded up; 'fc6', 'fc7'
     (B, 4096); all after their ReLU.
   """
-  x = jnp.asarray(windows, jnp.float32)[..., ::-1] - jnp.asarray(mean, jnp.float32)
+  x = jnp.asarray(windows, jnp.float32)[..., ::-1]
+  x = x - jnp.broadcast_to(jnp.asarray(mean, jnp.float32), x.shape)
   found = {}
   for level, (names, _) in enumerate(LEVELS, 1):
     for name in names:

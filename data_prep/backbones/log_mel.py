@@ -1,7 +1,7 @@
 """The log-mel spectrogram that VGGish reads, in JAX.
 
-Pieces of 25 ms, 10 ms apart, under a periodic Hann window; magnitudes of their spectra; 64 triangles
-in HTK's mel scale from 125 to 7500 Hz; the logarithm of that plus 0.01.
+Pieces of 25 ms, 10 ms apart, under a periodic Hann window; magnitudes of their spectra; 64
+triangles in HTK's mel scale from 125 to 7500 Hz; the logarithm of that plus 0.01.
 """
 
 import functools
@@ -49,6 +49,6 @@ def log_mel(waves):
   """
   starts = np.arange(0, waves.shape[1] - PIECE + 1, HOP)
   pieces = jnp.asarray(waves, jnp.float32)[:, starts[:, None] + np.arange(PIECE)]
-  window = 0.5 - 0.5 * np.cos(2 * np.pi / PIECE * np.arange(PIECE))
-  spectrum = jnp.fft.rfft(pieces * window.astype(np.float32), _FFT)  # (B, pieces, 257)
+  hann = 0.5 - 0.5 * np.cos(2 * np.pi / PIECE * np.arange(PIECE))
+  spectrum = jnp.fft.rfft(pieces * hann.astype(np.float32)[None, None], _FFT)  # (B, pieces, 257)
   return jnp.log(jnp.abs(spectrum) @ bands() + OFFSET)

@@ -1,8 +1,8 @@
 """VGGish in JAX: 128 numbers for each 0.96 seconds of sound, from published weights.
 
-The network of Hershey et al. 2017: six 3 x 3 convolutions with ReLU and four poolings over a log-mel
-spectrogram of 96 pieces by 64 bands, then layers of 4096, 4096 and 128 units. Arrays are (B, pieces,
-bands, channels).
+The network of Hershey et al. 2017: six 3 x 3 convolutions with ReLU and four poolings over a
+log-mel spectrogram of 96 pieces by 64 bands, then layers of 4096, 4096 and 128 units. Arrays are
+(B, pieces, bands, channels).
 """
 
 import pathlib
@@ -71,9 +71,9 @@ def parameters_from_state(state: Mapping[str, np.ndarray]) -> dict:
   parameters = {}
   for name in _CONVOLUTIONS:
     kernel = state[f'{name}.weight'].transpose(2, 3, 1, 0)  # (3, 3, in, out)
-    parameters[name] = {'kernel': kernel, 'bias': state[f'{name}.bias']}
+    parameters[name] = {'kernel': kernel, 'bias': state[f'{name}.bias'][None, None, None]}
   for name in _LAYERS:  # the first reads (pieces, bands, channels), as here
-    parameters[name] = {'kernel': state[f'{name}.weight'].T, 'bias': state[f'{name}.bias']}
+    parameters[name] = {'kernel': state[f'{name}.weight'].T, 'bias': state[f'{name}.bias'][None]}
   return parameters
 
 
@@ -154,5 +154,5 @@ def features(parameters: dict, waves, wanted: Sequence[str], pca: Mapping | None
 
 def quantise(embedding, pca: Mapping):
   """The embedding (B, 128) in AudioSet's published form; see ``features``."""
-  components = (embedding - pca['pca_means']) @ pca['pca_eigen_vectors'].T
+  components = (embedding - pca['pca_means'][None]) @ pca['pca_eigen_vectors'].T
   return jnp.floor((jnp.clip(components, -_CLIP, _CLIP) + _CLIP) * (255.0 / (2 * _CLIP)))

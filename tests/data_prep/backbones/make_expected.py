@@ -8,14 +8,12 @@ their weights come from ``seeded``. The spectrogram is computed in float64, piec
 """
 
 import pathlib
-import sys
 
 import numpy as np
 import torch
 from torch import nn
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import seeded  # noqa: E402
+from tests.data_prep.backbones import seeded
 
 
 class C3D(nn.Module):

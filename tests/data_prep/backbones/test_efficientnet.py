@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from data_prep import efficientnet, video
+from data_prep import video
+from data_prep.backbones import efficientnet
 
 TRAFFIC_LIGHT, ANALOG_CLOCK, UPRIGHT_PIANO = 920, 409, 881
 
