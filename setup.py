@@ -36,6 +36,9 @@ LMDB = ['lmdb>=3.0']
 # Preparing data on an engine of many machines; too large for the tests that are always run.
 BEAM = ['apache-beam>=2.77']
 
+# Networks of timm, torchvision and transformers to make features with.
+TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24']
+
 # Pictures of results.
 REPORT = ['matplotlib>=3.11']
 
@@ -64,6 +67,7 @@ setup(
     'video': VIDEO,
     'lmdb': LMDB,
     'beam': BEAM + VIDEO,
+    'torch': TORCH,
     'report': REPORT,
     'test': TEST + METRICS + VIDEO + LMDB + REPORT,
   },

@@ -28,6 +28,7 @@ the extractor and the network that ``timm/resnet152`` means.
 
 import dataclasses
 import functools
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -188,8 +189,20 @@ REGISTRY: dict[str, Extractor] = {
   ),
 }
 
+
+def _family(module: str) -> Callable[[str], tuple[Extractor, Network]]:
+  def family(rest: str) -> tuple[Extractor, Network]:
+    return importlib.import_module(f'data_prep.backbones.{module}').family(rest)
+
+  return family
+
+
 # Prefix -> what gives extractor and network of a name without it; raises ExtractorError.
-FAMILIES: dict[str, Callable[[str], tuple[Extractor, Network]]] = {}
+FAMILIES: dict[str, Callable[[str], tuple[Extractor, Network]]] = {
+  'timm': _family('timm_images'),
+  'torchvision': _family('torchvision_models'),
+  'transformers': _family('transformers_models'),
+}
 
 
 def get(name: str) -> Extractor:

@@ -10,8 +10,7 @@ from data_prep.weights import WeightsError
 
 _SHOWN = 4  # names in a message
 
-# A shape; None where an axis is free.
-Shape = tuple[int | None, ...]
+Shape = tuple[int, ...]
 
 
 def read(
@@ -41,21 +40,22 @@ def read(
     name = (spellings or {}).get(name, name)
     if not name.startswith(tuple(unused)):
       renamed[name] = array
-  faults = [_names('missing', shapes.keys() - renamed.keys())]
-  faults += [_names('unknown', renamed.keys() - shapes.keys())]
-  for name, shape in shapes.items():
-    if name in renamed and not _fits(renamed[name].shape, shape):
-      expected = str(shape).replace('None', 'any')
-      faults.append(f'{name} is {renamed[name].shape}, expected {expected}')
-  if told := '; '.join(filter(None, faults)):
+  if told := faults({name: array.shape for name, array in renamed.items()}, shapes):
     raise WeightsError(f'{path}: not the weights of this network: {told}')
   return {name: renamed[name].astype(np.float32) for name in shapes}
 
 
-def _fits(shape: tuple[int, ...], expected: Shape) -> bool:
-  return len(shape) == len(expected) and all(
-    want in (None, size) for size, want in zip(shape, expected, strict=True)
-  )
+def faults(found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> str:
+  """What is missing, unknown or of another shape among arrays; '' if nothing is."""
+  wrong = [
+    f'{name} is {found[name]}, expected {shape}'
+    for name, shape in expected.items()
+    if name in found and found[name] != shape
+  ]
+  more = [f'and {len(wrong) - _SHOWN} other shapes'] if len(wrong) > _SHOWN else []
+  missing = _names('missing', expected.keys() - found.keys())
+  unknown = _names('unknown', found.keys() - expected.keys())
+  return '; '.join(filter(None, [missing, unknown, *wrong[:_SHOWN], *more]))
 
 
 def _names(what: str, names) -> str:

@@ -115,6 +115,24 @@ def test_archives_of_newer_versions(tmp_path):
     np.testing.assert_array_equal(found[name], array, strict=True)
 
 
+def test_checkpoints_and_numpy_arrays(tmp_path):
+  array = np.arange(6.0).reshape(2, 3)
+  (tmp_path / 'checkpoint.pth').write_bytes(torch_zip({'state_dict': {'a': array}, 'epoch': 3}))
+  found = torch_pickle.load_state_dict(tmp_path / 'checkpoint.pth')
+  assert list(found) == ['a']
+  np.testing.assert_array_equal(found['a'], array)
+
+  path = write(tmp_path / 'pca.pth', {'means': array, 'one': np.float32(2)}, [])
+  found = torch_pickle.load_state_dict(path)
+  np.testing.assert_array_equal(found['means'], array)
+  assert found['one'] == 2
+  words = write(tmp_path / 'words.pth', {'names': np.array(['a', 'b'])}, [])
+  with pytest.raises(
+    torch_pickle.WeightsError, match=r"words.pth: 'names': it holds .*not numbers"
+  ):
+    torch_pickle.load_state_dict(words)
+
+
 def test_runs_no_code(tmp_path):
   trace = tmp_path / 'trace'
   attacks = [
