@@ -76,8 +76,10 @@ def parameters_from_state(state: Mapping[str, np.ndarray]) -> dict:
   channels = state['conv5b.bias'].size
   # PyTorch lays pool5 out as (channels, rows, columns), here it is (rows, columns, channels).
   fc6 = state['fc6.weight'].reshape(-1, channels, 4, 4).transpose(2, 3, 1, 0)
-  fc6 = fc6.reshape(16 * channels, -1)
-  parameters['fc6'] = {'kernel': fc6, 'bias': state['fc6.bias'][None]}
+  parameters['fc6'] = {
+    'kernel': fc6.reshape(16 * channels, -1),
+    'bias': state['fc6.bias'][None],
+  }
   parameters['fc7'] = {'kernel': state['fc7.weight'].T, 'bias': state['fc7.bias'][None]}
   return parameters
 

@@ -107,13 +107,8 @@ def read_pca(path: pathlib.Path) -> dict[str, np.ndarray]:
   return {name: found[name] for name in _PCA}
 
 
-def spectrogram_features(parameters: dict, spectrograms) -> dict:
-  """The outputs for spectrograms (B, 96, 64), as of ``log_mel.log_mel``.
-
-  Returns:
-    'embedding' (B, 128): the last layer, before any ReLU, as its publishers give it; 'relu'
-    (B, 128): after one, as the usual PyTorch port gives it.
-  """
+def feature_map(parameters: dict, spectrograms):
+  """The last feature map of spectrograms (B, pieces, 64): (B, pieces / 16, 4, 512)."""
   x = jnp.asarray(spectrograms, jnp.float32)[..., None]
   for name, (_, pools) in _CONVOLUTIONS.items():
     layer = parameters[name]
@@ -124,11 +119,7 @@ def spectrogram_features(parameters: dict, spectrograms) -> dict:
     if pools:
       size = (1, 2, 2, 1)
       x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, size, size, 'VALID')
-  x = x.reshape(len(x), -1)  # (B, 6 * 4 * 512)
-  for name in _LAYERS:
-    embedding = x @ parameters[name]['kernel'] + parameters[name]['bias']
-    x = jax.nn.relu(embedding)
-  return {'embedding': embedding, 'relu': x}
+  return x
 
 
 def features(parameters: dict, waves, wanted: Sequence[str], pca: Mapping | None = None) -> dict:
@@ -141,18 +132,23 @@ def features(parameters: dict, waves, wanted: Sequence[str], pca: Mapping | None
     pca: of ``read_pca``; 'quantised' needs it.
 
   Returns:
-    'embedding' and 'relu' of ``spectrogram_features``; 'quantised' (B, 128): the embedding's
+    'embedding' (B, 128): the last layer, before any ReLU, as its publishers give it; 'relu'
+    (B, 128): after one, as the usual PyTorch port gives it; 'quantised' (B, 128): the embedding's
     principal components, whitened, cut to -2 … 2 and given as whole numbers from 0 to 255, as
     AudioSet and YouTube-8M publish them.
   """
-  found = spectrogram_features(parameters, log_mel.log_mel(waves))
+  x = feature_map(parameters, log_mel.log_mel(waves))
+  x = x.reshape(len(x), -1)  # (B, 6 * 4 * 512)
+  for name in _LAYERS:
+    embedding = x @ parameters[name]['kernel'] + parameters[name]['bias']
+    x = jax.nn.relu(embedding)
+  found = {'embedding': embedding, 'relu': x}
   if 'quantised' in wanted:
     assert pca is not None
-    found['quantised'] = quantise(found['embedding'], pca)
+    found['quantised'] = _quantised(embedding, pca)
   return {name: found[name] for name in wanted}
 
 
-def quantise(embedding, pca: Mapping):
-  """The embedding (B, 128) in AudioSet's published form; see ``features``."""
+def _quantised(embedding, pca: Mapping):
   components = (embedding - pca['pca_means'][None]) @ pca['pca_eigen_vectors'].T
   return jnp.floor((jnp.clip(components, -_CLIP, _CLIP) + _CLIP) * (255.0 / (2 * _CLIP)))

@@ -84,6 +84,23 @@ def test_shapes():
   assert len(vggish.SHAPES) == 18
 
 
+@pytest.mark.parametrize('axis', ['pieces', 'bands'])
+def test_what_a_cell_sees(axis):
+  """A stride of 16, and 27 pieces or bands more on either side, by the convolutions' padding."""
+  along = 1 if axis == 'pieces' else 2
+  parameters = {}
+  for name in seeded.VGGISH_CONVOLUTIONS:  # weights of 1: all that a cell sees changes it
+    kernel = np.full((3, 3, 1, 1), 1 / 9, np.float32)
+    parameters[name] = {'kernel': kernel, 'bias': np.zeros((1, 1, 1, 1), np.float32)}
+  bright = np.zeros((96, 96, 96), np.float32)  # a bright row in each
+  np.moveaxis(bright, along, 1)[np.arange(96), np.arange(96)] = 1e4
+  cells = np.asarray(jax.jit(vggish.feature_map)(parameters, bright))[..., 0]  # (96, 6, 6)
+  responses = np.moveaxis(cells, along, 1).max(2)
+  for cell in (2, 3):
+    seen = np.flatnonzero(responses[:, cell])
+    assert (seen[0], seen[-1]) == (16 * cell - 27, 16 * cell + 15 + 27)
+
+
 def test_reads_weights_files(tmp_path, monkeypatch):
   state = seeded.state(seeded.vggish_shapes(), 4)
   monkeypatch.setattr(vggish, 'SHAPES', {name: array.shape for name, array in state.items()})
