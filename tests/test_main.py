@@ -1,5 +1,6 @@
 """What a user sees of wrong commands: one line on stderr, exit code 1, no traceback."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -55,7 +56,7 @@ def command(monkeypatch, capsys):
       "--config: unknown variant 'tset'; known: model=temporal, model=spatial, ",
     ),
     (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config"),
-    (['--mode=trian'], '--mode=trian: value should be one of <train|evaluate|predict>'),
+    (['--mode=trian'], '--mode=trian: value should be one of <train|evaluate|predict|export>'),
     (['word'], "unknown argument 'word'; flags look like --name=value"),
     ([CONFIG, '--workdir=W', '--num_processes=2'], 'need --coordinator, --process_id too: '),
     ([CONFIG, '--workdir=W', '--coordinator=h'], 'need --num_processes, --process_id too: '),
@@ -81,6 +82,7 @@ def command(monkeypatch, capsys):
     (['--mode=evaluate', '--checkpoint=/nowhere'], '--checkpoint=/nowhere: no such folder'),
     (['--mode=evaluate', f'--checkpoint={ROOT}'], 'no checkpoint in this folder; give a workdir'),
     (['--mode=predict', '--checkpoint=/nowhere'], '--mode=predict needs --inputs'),
+    (['--mode=export', '--checkpoint=/nowhere'], '--mode=export needs --out'),
     (
       ['--mode=predict', '--checkpoint=/nowhere', '--inputs=a.mp4'],
       '--checkpoint=/nowhere: no such folder',
@@ -142,6 +144,23 @@ def test_a_fallback(command, tiny_run, tiny_data, tmp_path):
   assert f'0 of them filled in from {tiny_run}' in out
   code, _, err = command(*flags, '--fallback=/nowhere')
   assert (code, err) == (1, 'error: --fallback=/nowhere: no such folder\n')
+
+
+def test_an_export(command, tiny_run, tmp_path):
+  flags = ['--mode=export', f'--out={tmp_path / "out"}']
+  code, out, _ = command(*flags, f'--checkpoint={tiny_run}', '--decode=beam=3')
+  assert (code, out.startswith(f'{tmp_path / "out"}: greedy and beam')) == (0, True)
+  manifest = json.loads((tmp_path / 'out' / 'manifest.json').read_text())
+  assert manifest['decode']['beam']['beam'] == 3
+  assert manifest['streams'][0]['extractor'] == 'tiny'
+  code, _, err = command(*flags, f'--checkpoint={tiny_run}')
+  assert (code, err) == (
+    1,
+    f'error: --out={tmp_path / "out"}: there is something already; name a new folder\n',
+  )
+  code, _, err = command(*flags, f'--checkpoint={tiny_run},{tiny_run}')
+  assert code == 1
+  assert 'takes one checkpoint' in err
 
 
 def test_a_missing_java_is_found_before_training(command, tiny_data, tmp_path, monkeypatch):

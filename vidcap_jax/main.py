@@ -3,6 +3,7 @@
   python -m vidcap_jax.main --config=configs/msrvtt1000.py --config.data.dir=DIR --workdir=DIR
   python -m vidcap_jax.main --mode=evaluate --checkpoint=WORKDIR --data=DIR --split=test
   python -m vidcap_jax.main --mode=predict --checkpoint=WORKDIR --inputs=clip.mp4,more/
+  python -m vidcap_jax.main --mode=export --checkpoint=WORKDIR --out=DIR
 
 Started again with the same flags, training goes on where it was stopped. Any config key can be
 changed by a flag, e.g. --config.train.epochs=3; configs/common.py explains each.
@@ -11,6 +12,7 @@ On several machines the same command is started on each; see docs/distributed.md
 """
 
 import os
+import pathlib
 import sys
 
 from absl import app, flags, logging
@@ -22,13 +24,15 @@ from vidcap_jax.errors import UserError
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'Config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.'
 )
-_MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict'], 'What to do.')
+_MODE = flags.DEFINE_enum(
+  'mode', 'train', ['train', 'evaluate', 'predict', 'export'], 'What to do.'
+)
 _WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
 _CHECKPOINT = flags.DEFINE_string(
   'checkpoint',
   None,
-  'evaluate, predict: a workdir (best step of its last stage that makes captions) or step '
-  'folder; several, with commas between, caption together.',
+  'evaluate, predict, export: a workdir (best step of its last stage that makes captions) or step '
+  'folder; several, with commas between, caption together (not exported).',
 )
 _WEIGHTS = flags.DEFINE_list(
   'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: alike.'
@@ -42,8 +46,11 @@ _OUTPUT = flags.DEFINE_string('output', None, 'evaluate: results; default WORKDI
 _INPUTS = flags.DEFINE_string(
   'inputs', None, 'predict: videos and folders of them, or NAME=FEATURES,… for each stream.'
 )
+_OUT = flags.DEFINE_string('out', None, 'export: a new folder; see docs/export.md.')
 _DECODE = flags.DEFINE_multi_string(
-  'decode', [], 'evaluate, predict: changes a decoding setting, e.g. --decode=beam=3. Repeatable.'
+  'decode',
+  [],
+  'evaluate, predict, export: changes a decoding setting, e.g. --decode=beam=3. Repeatable.',
 )
 _COORDINATOR = flags.DEFINE_string(
   'coordinator', None, 'Of several processes: HOST:PORT that process 0 listens on.'
@@ -81,6 +88,7 @@ _NEEDED = {
   'train': (_CONFIG, _WORKDIR),
   'evaluate': (_CHECKPOINT,),
   'predict': (_CHECKPOINT, _INPUTS),
+  'export': (_CHECKPOINT, _OUT),
 }
 
 
@@ -106,7 +114,7 @@ def _run() -> int:
   import jax
   from etils import epath
 
-  from vidcap_jax import distributed, evaluate, experiment, predict, restore, train
+  from vidcap_jax import distributed, evaluate, experiment, export, predict, restore, train
 
   if _MODE.value == 'train':
     config, workdir = _required(_CONFIG), epath.Path(_required(_WORKDIR))
@@ -122,6 +130,11 @@ def _run() -> int:
   if distributed.is_main() and jax.process_count() > 1:  # stdout may be for captions alone
     print(distributed.layout(mesh), file=sys.stderr, flush=True)
   first, *others = (restore.restore(path, mesh, _DECODE.value) for path in paths)
+  if _MODE.value == 'export':
+    if others:
+      raise UserError('--mode=export takes one checkpoint; several together are not exported')
+    export.export(first, pathlib.Path(_required(_OUT)))
+    return 0
   weights = _weights()
   if _MODE.value == 'evaluate':
     second = _FALLBACK.value and restore.find_checkpoint(_FALLBACK.value, '--fallback')

@@ -205,7 +205,8 @@ class Global2Local(nn.Module):
     """The streams' lengths as ``Needs.blocks`` promises them, for callers that make inputs."""
     blocks = self.config.needs.blocks
     found = {name: inputs.masks[name].shape[1] for name in blocks}
-    if len({found[name] / blocks[name] for name in blocks}) > 1:
+    units = {name: found[name] // blocks[name] for name in blocks}
+    if len(set(units.values())) > 1 or any(found[n] != units[n] * blocks[n] for n in blocks):
       raise ConfigError(f'streams of {found} frames are not on one clock of {dict(blocks)} a unit')
 
   def _embed(

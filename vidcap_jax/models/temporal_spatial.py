@@ -6,6 +6,7 @@ turns its state into a context; a language LSTM reads [context; attention state]
 """
 
 import dataclasses
+import functools
 import math
 
 import jax
@@ -141,7 +142,8 @@ class TemporalSpatial(nn.Module):
     """N, slots of the variant's memory: all frames' objects, or the longest stream's frames."""
     c = self.config
     names = (c.spatial_stream,) if c.variant == 'spatial' else c.temporal_streams
-    return max(math.prod(inputs.masks[name].shape[1:]) for name in names)
+    sizes = [math.prod(inputs.masks[name].shape[1:]) for name in names]
+    return functools.reduce(jax.core.max_dim, sizes)  # max, for lengths that are symbols too
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
     """Section 2.1: the global mean feature and the variant's memory, keys projected once.

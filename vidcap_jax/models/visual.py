@@ -21,6 +21,6 @@ def joined_means(inputs: Inputs, streams: Sequence[str]) -> Array:
   means = []
   for name in streams:
     x, mask = inputs.features[name], inputs.masks[name]
-    x, mask = x.reshape(len(x), -1, x.shape[-1]), mask.reshape(len(mask), -1)  # (B, N, D), (B, N)
-    means.append(masked_mean(x, mask))
+    x = x.reshape(x.shape[0], -1, x.shape[-1])  # (B, N, D)
+    means.append(masked_mean(x, mask.reshape(mask.shape[0], -1)))
   return jnp.concatenate(means, axis=-1)

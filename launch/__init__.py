@@ -1,0 +1,1 @@
+"""Starting a run on one machine, TPU VMs, Slurm or Kubernetes: see docs/clusters.md."""

@@ -1,0 +1,14 @@
+# CPUs: evaluation, captions, a rehearsal.
+#   docker build -f launch/docker/cpu.Dockerfile -t vidcap_jax:cpu .
+FROM python:3.12-slim
+
+# The floor of setup.py; one version in all images.
+ARG JAX_VERSION=0.10.2
+
+WORKDIR /opt/vidcap_jax
+COPY . .
+RUN pip install --no-cache-dir "jax==${JAX_VERSION}" \
+  && pip install --no-cache-dir -e '.[metrics,video]'
+
+# SIGTERM, by which Kubernetes stops it, saves and ends with 143.
+ENTRYPOINT ["python", "-m", "vidcap_jax.main"]

@@ -1,0 +1,14 @@
+# TPUs.
+#   docker build -f launch/docker/tpu.Dockerfile -t vidcap_jax:tpu .
+FROM python:3.12-slim
+
+# The floor of setup.py; one version in all images.
+ARG JAX_VERSION=0.10.2
+
+WORKDIR /opt/vidcap_jax
+COPY . .
+RUN pip install --no-cache-dir "jax[tpu]==${JAX_VERSION}" \
+  && pip install --no-cache-dir -e '.[metrics,video]'
+
+# SIGTERM, by which Kubernetes stops it, saves and ends with 143.
+ENTRYPOINT ["python", "-m", "vidcap_jax.main"]

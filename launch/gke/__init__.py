@@ -1,0 +1,1 @@
+"""Runs on Kubernetes, as JobSets: see docs/clusters.md."""

@@ -1,0 +1,95 @@
+"""Submits a run to Slurm: one process on each node, with all of the node's GPUs.
+
+  python -m launch.slurm --nodes=2 --gpus_per_node=8 --time=24:00:00 --setup=env.sh \\
+      -- --config=configs/vatex_fusion.py --config.data.dir=/data/vatex --workdir=/scratch/vatex
+
+The job is put back into the queue when it is preempted or its time is over, at most --restarts
+times, and goes on where it was stopped; to go on after that, or after a failure, give the same
+command again. Submit from this folder. /scratch and /data must be the same folders on all nodes.
+Further options of sbatch: --sbatch=--partition=gpu --sbatch=--account=me. Repeatable.
+"""
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from launch import command
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def submission(
+  arguments: Sequence[str],
+  *,
+  nodes: int,
+  gpus_per_node: int,
+  cpus_per_node: int,
+  time: str,
+  log: str,
+  setup: str,
+  restarts: int,
+  options: Sequence[str] = (),
+) -> list[str]:
+  """The sbatch command. Arguments are words of their own all the way: no shell reads them."""
+  return [
+    'sbatch',
+    f'--nodes={nodes}',
+    f'--gpus-per-node={gpus_per_node}',
+    f'--cpus-per-task={cpus_per_node}',
+    f'--time={time}',
+    f'--output={log}',
+    f'--chdir={ROOT}',
+    *options,
+    str(ROOT / 'launch' / 'slurm.sbatch'),
+    setup,
+    str(restarts),
+    *arguments,
+  ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """The launcher; returns its exit code."""
+  made = command.parser('launch.slurm', __doc__)
+  made.add_argument('--nodes', type=int, default=1, help='(default: %(default)s)')
+  made.add_argument('--gpus_per_node', type=int, default=8, help='(default: %(default)s)')
+  made.add_argument('--cpus_per_node', type=int, default=16, help='(default: %(default)s)')
+  made.add_argument('--time', default='24:00:00', help='limit of one stay (default: %(default)s)')
+  made.add_argument(
+    '--log', default='slurm-%j.out', help='output of the job (default: slurm-%%j.out)'
+  )
+  made.add_argument('--setup', default='', help='file that is sourced first: modules, environment')
+  made.add_argument('--restarts', type=int, default=100, help='most (default: %(default)s)')
+  made.add_argument('--sbatch', action='append', default=[], help='a further option of sbatch')
+  flags, arguments = command.parse(made, argv)
+  command.require(made, arguments)
+  for option in flags.sbatch:
+    if not option.startswith('-'):
+      made.error(f'--sbatch={option}: options look like --partition=gpu')
+  if flags.setup and not pathlib.Path(flags.setup).is_file():
+    made.error(f'--setup={flags.setup}: no such file')
+  words = submission(
+    arguments,
+    nodes=flags.nodes,
+    gpus_per_node=flags.gpus_per_node,
+    cpus_per_node=flags.cpus_per_node,
+    time=flags.time,
+    log=flags.log,
+    setup=str(pathlib.Path(flags.setup).resolve()) if flags.setup else '',
+    restarts=flags.restarts,
+    options=flags.sbatch,
+  )
+  if flags.dry_run:
+    print(command.shell(words))
+    return 0
+  try:
+    return subprocess.run(words, check=False).returncode
+  except FileNotFoundError:
+    print(
+      'error: there is no sbatch here; run this on a login node of the cluster', file=sys.stderr
+    )
+    return 1
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,64 @@
+#!/bin/bash
+# What launch/tpu_vm.py runs on each worker of a TPU slice, in the folder that it copied there.
+#   tpu_worker.sh install PYTHON     this project in .venv
+#   tpu_worker.sh start [flags of vidcap_jax.main]
+#   tpu_worker.sh run [flags]        what start leaves behind
+#   tpu_worker.sh follow             the log until the run ends, with its exit code
+#   tpu_worker.sh stop               SIGTERM: the run saves and ends
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+running() {
+  # By its command line too: after a restart of the machine the number may be another's.
+  [ -e run.pid ] && grep -q vidcap_jax "/proc/$(cat run.pid)/cmdline" 2>/dev/null
+}
+
+case $1 in
+  install)
+    python3 -m pip install -q --user uv
+    python3 -m uv venv -q --allow-existing --python="$2" .venv
+    python3 -m uv pip install -q --python=.venv -e '.[metrics,video]' 'jax[tpu]'
+    ;;
+  start)
+    shift
+    if running; then
+      echo "$(hostname): running already, pid $(cat run.pid)"
+      exit 0
+    fi
+    rm -f run.exit run.pid
+    # It outlives the connection. Whoever follows the log finds its exit code in run.exit.
+    nohup setsid bash launch/tpu_worker.sh run "$@" >> run.log 2>&1 < /dev/null &
+    until [ -s run.pid ]; do sleep 0.1; done
+    echo "$(hostname): started, pid $(cat run.pid)"
+    ;;
+  run)
+    shift
+    .venv/bin/python -m vidcap_jax.main "$@" &
+    echo $! > run.pid
+    code=0
+    wait $! || code=$?
+    echo "$code" > run.exit
+    ;;
+  follow)
+    tail -n +1 --pid="$(cat run.pid)" -F run.log
+    for _ in $(seq 20); do
+      if [ -s run.exit ]; then exit "$(cat run.exit)"; fi
+      sleep 0.5
+    done
+    echo "$(hostname): the run left no exit code; was the machine started anew?" >&2
+    exit 1
+    ;;
+  stop)
+    if ! running; then
+      echo "$(hostname): nothing is running"
+      exit 0
+    fi
+    kill -TERM "$(cat run.pid)"
+    while running; do sleep 0.5; done
+    echo "$(hostname): stopped"
+    ;;
+  *)
+    echo "unknown: $1" >&2
+    exit 2
+    ;;
+esac

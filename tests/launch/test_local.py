@@ -1,0 +1,146 @@
+"""Several processes on this machine: their lines, how they end, what a dry run says."""
+
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from launch import local
+from tests.launch.conftest import NASTY
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def python(code: str) -> list[str]:
+  return [sys.executable, '-I', '-c', f'import os, signal, sys, time\n{code}']
+
+
+SLEEP = python('time.sleep(60)')
+# Says that it is ready to be stopped, and takes its time when it is.
+SAVES = python(
+  'def stop(*_):\n  time.sleep(0.5)\n  os.write(1, b"saved\\n")\n  sys.exit(143)\n'
+  'signal.signal(signal.SIGTERM, stop)\nos.write(1, b"ready\\n")\ntime.sleep(60)'
+)
+
+
+def timed(argvs, grace=10.0):
+  started = time.monotonic()
+  code = local.run(argvs, {}, grace)
+  return code, time.monotonic() - started
+
+
+def test_lines_say_whose_they_are(capsys):
+  say = python(
+    'print("out", os.environ["HERE"])\nprint("err", file=sys.stderr)\nprint("end", end="")'
+  )
+  assert local.run([say, say], {'HERE': 'yes'}, 1.0) == 0
+  out, err = capsys.readouterr()
+  assert sorted(out.splitlines()) == ['[0] end', '[0] out yes', '[1] end', '[1] out yes']
+  assert sorted(err.splitlines()) == ['[0] err', '[1] err']
+
+
+def test_one_failing_ends_all(capsys):
+  code, seconds = timed([SLEEP, python('sys.exit(3)'), SLEEP])
+  assert code == 3
+  assert seconds < 10
+  assert 'process 1 ended with 3: the others are stopped' in capsys.readouterr().err
+
+
+def test_what_does_not_stop_is_killed():
+  deaf = python(
+    'signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint("deaf", flush=True)\ntime.sleep(60)'
+  )
+  code, seconds = timed([deaf, python('time.sleep(1)\nos.kill(os.getpid(), signal.SIGKILL)')], 0.5)
+  assert code == 137  # as shells report what a signal ended
+  assert seconds < 10
+
+
+def test_nothing_is_left_behind():
+  child = python('import subprocess\nsubprocess.Popen(["sleep", "60"])')
+  code, seconds = timed([child])
+  assert code == 0
+  assert seconds < 10
+
+
+def test_preempted_ones_end_by_themselves(capsys):
+  late = python('time.sleep(1)\nprint("saved")\nsys.exit(143)')
+  code, _ = timed([python('sys.exit(143)'), late], 0.0)
+  out, err = capsys.readouterr()
+  assert (code, out, err) == (143, '[1] saved\n', '')
+
+
+def test_a_failure_beside_a_preemption_is_a_failure():
+  code, _ = timed([python('sys.exit(143)'), python('time.sleep(0.5)\nsys.exit(7)')])
+  assert code == 7
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_stopping_the_launcher_saves(number):
+  run = f'import sys; from launch import local; sys.exit(local.run({[SAVES, SAVES]!r}, {{}}, 10.0))'
+  process = subprocess.Popen(
+    [sys.executable, '-c', run], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+  )
+  assert process.stdout is not None
+  ready = [process.stdout.readline() for _ in range(2)]
+  os.killpg(process.pid, number)
+  out, _ = process.communicate(timeout=20)
+  assert sorted(ready) == ['[0] ready\n', '[1] ready\n']
+  assert sorted(out.splitlines()) == ['[0] saved', '[1] saved']
+  assert process.returncode == 143
+
+
+def test_a_dry_run_is_what_would_be_run(capsys, monkeypatch):
+  monkeypatch.setenv('XLA_FLAGS', '--xla_a=1 --xla_b=2')
+  argv = ['--num_processes=3', '--devices=4', '--port=1234', '--', *NASTY]
+  assert local.main(['--dry_run', *argv]) == 0
+  printed = [shlex.split(line) for line in _lines(capsys.readouterr().out)]
+  ran = []
+  monkeypatch.setattr(local, 'run', lambda argvs, added, grace: ran.append((argvs, added)) or 0)
+  assert local.main(argv) == 0
+  ((argvs, added),) = ran
+  assert printed == [['env', *(f'{k}={v}' for k, v in added.items()), *words] for words in argvs]
+  assert argvs[2][1:] == [
+    *('-m', 'vidcap_jax.main', *NASTY),
+    *('--coordinator=localhost:1234', '--num_processes=3', '--process_id=2'),
+  ]
+  assert added == {
+    'JAX_PLATFORMS': 'cpu',
+    'XLA_FLAGS': '--xla_a=1 --xla_b=2 --xla_force_host_platform_device_count=4',
+  }
+
+
+def _lines(text):
+  """The commands of a script; an argument may hold a line break."""
+  return [f'env {part}' for part in text.removeprefix('env ').split('\nenv ')]
+
+
+@pytest.mark.parametrize(
+  ('argv', 'message'),
+  [
+    ([], 'nothing after --'),
+    (['--config=x'], 'unrecognized arguments: --config=x'),
+    (['--devices=0', '--', '--config=x'], '--num_processes and --devices are 1 or more'),
+    (['--', '--config=x', '--process_id=1'], '--process_id is what this launcher or the cluster'),
+  ],
+)
+def test_wrong_flags(argv, message, capsys):
+  with pytest.raises(SystemExit) as exited:
+    local.main(argv)
+  assert exited.value.code == 2
+  assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('module', ['local', 'tpu_vm', 'slurm', 'gke'])
+def test_help_teaches(module):
+  run = subprocess.run(
+    [sys.executable, '-m', f'launch.{module}', '--help'], cwd=ROOT, capture_output=True, text=True
+  )
+  assert run.returncode == 0
+  assert f'usage: python -m launch.{module} [flags] -- flags of vidcap_jax.main' in run.stdout
+  assert '--dry_run' in run.stdout
+  assert '-- --config=configs/' in run.stdout

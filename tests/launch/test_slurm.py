@@ -1,0 +1,140 @@
+"""What is submitted to Slurm, and what the job does there: by programs that stand for Slurm's."""
+
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from launch import slurm
+from tests.launch.conftest import NASTY
+
+SCRIPT = pathlib.Path(slurm.__file__).with_name('slurm.sbatch')
+# As srun: runs what follows its own options, hands signals on, and ends with its exit code.
+SRUN = """
+words = sys.argv[1:]
+while words[0].startswith('-'):
+  words = words[1:]
+child = subprocess.Popen(words)
+signal.signal(signal.SIGTERM, lambda *_: child.send_signal(signal.SIGTERM))
+code = child.wait()
+sys.exit(code if code >= 0 else 128 - code)
+"""
+EXIT = 'sys.exit(int(os.environ["CODE"]))\n'
+SAVE = """
+def stop(*_):
+  time.sleep(0.3)
+  sys.exit(143)
+signal.signal(signal.SIGTERM, stop)
+print('ready', flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def job(fakes):
+  """Runs the batch script as Slurm would, with ``python`` doing what the body says."""
+
+  def start(*arguments, code=0, restart=0, setup='', restarts=2, body=EXIT):
+    fakes.add('srun', SRUN)
+    fakes.add('scontrol')
+    fakes.add('python', body)
+    variables = {
+      'SLURM_JOB_ID': '77',
+      'SLURM_JOB_NODELIST': 'n[1-2]',
+      'SLURM_RESTART_COUNT': str(restart),
+      'CODE': str(code),
+    }
+    return subprocess.Popen(
+      ['bash', str(SCRIPT), str(setup), str(restarts), *arguments],
+      env=fakes.environment | variables,
+      cwd=fakes.home,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+
+  return start
+
+
+@pytest.mark.parametrize(
+  ('code', 'restart', 'requeued', 'ends'),
+  [(0, 0, False, 0), (1, 0, False, 1), (143, 0, True, 0), (143, 1, True, 0), (143, 2, False, 143)],
+)
+def test_how_a_job_ends(code, restart, requeued, ends, job, fakes):
+  process = job('--config=x', code=code, restart=restart)
+  process.communicate()
+  assert process.returncode == ends
+  assert fakes.calls('scontrol') == [['requeue', '77']] * requeued
+
+
+@pytest.mark.usefixtures('nothing_was_run_inside')
+def test_arguments_arrive_as_they_are(job, fakes, tmp_path):
+  setup = tmp_path / 'set up.sh'
+  setup.write_text('echo "sourced in $PWD"\n')
+  out, _ = job(*NASTY, setup=setup).communicate()
+  assert fakes.calls('python') == [['-m', 'vidcap_jax.main', *NASTY]]
+  assert f'sourced in {fakes.home}' in out
+
+
+def test_a_setup_that_fails_ends_the_job(job, fakes, tmp_path):
+  setup = tmp_path / 'setup.sh'
+  setup.write_text('false\n')
+  process = job(setup=setup)
+  process.communicate()
+  assert process.returncode == 1
+  assert fakes.calls('srun') == []
+
+
+def test_sigterm_to_the_batch_shell(job, fakes):
+  process = job(body=SAVE)
+  while 'ready' not in process.stdout.readline():
+    pass
+  process.send_signal(signal.SIGTERM)
+  process.communicate(timeout=20)
+  assert process.returncode == 0
+  assert fakes.calls('scontrol') == [['requeue', '77']]
+
+
+@pytest.mark.usefixtures('nothing_was_run_inside')
+def test_a_dry_run_is_what_would_be_submitted(fakes, capsys, tmp_path):
+  fakes.add('sbatch')
+  setup = tmp_path / 'set up.sh'
+  setup.touch()
+  argv = ['--nodes=2', f'--setup={setup}', '--sbatch=--comment=a b; $(touch pwned)', '--', *NASTY]
+  assert slurm.main(['--dry_run', *argv]) == 0
+  printed = capsys.readouterr().out
+  assert slurm.main(argv) == 0
+  assert slurm.main(argv) == 0  # to go on: the same
+  first, again = fakes.calls('sbatch')
+  assert shlex.split(printed) == ['sbatch', *first]
+  assert first == again
+  subprocess.run(['bash', '-c', printed], check=True)
+  assert fakes.calls('sbatch')[-1] == first
+  at = first.index(str(SCRIPT))
+  assert first[at + 1 :] == [str(setup), '100', *NASTY]
+  assert '--nodes=2' in first[:at]
+  assert '--comment=a b; $(touch pwned)' in first[:at]
+
+
+def test_without_slurm(monkeypatch, capsys):
+  monkeypatch.setenv('PATH', str(pathlib.Path(sys.executable).parent))
+  assert slurm.main(['--', '--config=x']) == 1
+  assert 'there is no sbatch here' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  ('argv', 'message'),
+  [
+    (['--nodes=2'], 'nothing after --'),
+    (['--setup=/nowhere', '--', '-c'], '--setup=/nowhere: no such file'),
+    (['--sbatch=script', '--', '-c'], '--sbatch=script: options look like --partition=gpu'),
+    (['--', '--coordinator=a:1'], '--coordinator is what this launcher or the cluster says'),
+  ],
+)
+def test_wrong_flags(argv, message, capsys):
+  with pytest.raises(SystemExit):
+    slurm.main(argv)
+  assert message in capsys.readouterr().err

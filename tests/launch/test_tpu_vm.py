@@ -1,0 +1,180 @@
+"""TPU slices: by a gcloud that keeps their state in a file and runs commands in a local folder."""
+
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from launch import tpu_vm
+from tests.launch.conftest import NASTY
+
+FLAGS = ['--name=cap', '--zone=us-west4-a', '--type=v5litepod-16']
+GCLOUD = """
+words = sys.argv[1:]
+assert words[:3] == ['compute', 'tpus', 'tpu-vm'], words
+assert '--zone=us-west4-a' in words, words
+state, verb = pathlib.Path(os.environ['HOME']) / 'state', words[3]
+flags = dict(word.partition('=')[::2] for word in words if word.startswith('--'))
+if verb == 'describe':
+  if not state.exists():
+    sys.exit('NOT_FOUND')
+  print(state.read_text())
+elif verb in ('create', 'start'):
+  state.write_text('READY')
+elif verb == 'delete':
+  state.unlink()
+elif verb == 'scp':
+  source, target = [word for word in words[4:] if not word.startswith('--')]
+  (state.parent / pathlib.Path(source).name).write_bytes(pathlib.Path(source).read_bytes())
+elif verb == 'ssh':
+  sys.exit(subprocess.run(['bash', '-c', flags['--command']], cwd=state.parent).returncode)
+"""
+SAVES = """
+def stop(*_):
+  print('saved', flush=True)
+  sys.exit(143)
+signal.signal(signal.SIGTERM, stop)
+print('begun', flush=True)
+if os.environ.get('CODE'):
+  sys.exit(int(os.environ['CODE']))
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def cloud(fakes):
+  fakes.add('gcloud', GCLOUD)
+  # What it would take from the network is not installed.
+  fakes.add('python3')
+  fakes.add('python', SAVES)
+  venv = fakes.home / 'vidcap_jax' / '.venv' / 'bin'
+  venv.mkdir(parents=True)
+  (venv / 'python').symlink_to(fakes.folder / 'python')
+  # As the step copy leaves it.
+  (fakes.home / 'vidcap_jax' / 'launch').mkdir()
+  shutil.copy(tpu_vm.ROOT / 'launch' / 'tpu_worker.sh', fakes.home / 'vidcap_jax' / 'launch')
+  yield fakes
+  pid = fakes.home / 'vidcap_jax' / 'run.pid'
+  if pid.exists():
+    subprocess.run(['kill', '-KILL', pid.read_text().strip()], capture_output=True)
+
+
+def verbs(cloud) -> list[str]:
+  return [words[3] for words in cloud.calls('gcloud')]
+
+
+@pytest.mark.usefixtures('nothing_was_run_inside')
+def test_from_nothing_to_the_end(cloud, capfd, monkeypatch):
+  monkeypatch.setenv('CODE', '5')
+  assert tpu_vm.main([*FLAGS, '--', *NASTY]) == 5
+  assert verbs(cloud) == ['describe', 'create', 'scp', 'ssh', 'ssh', 'ssh', 'ssh']
+  create = cloud.calls('gcloud')[1]
+  assert {'cap', '--accelerator-type=v5litepod-16', '--version=v2-alpha-tpuv5-lite'} < set(create)
+  assert cloud.calls('python') == [['-m', 'vidcap_jax.main', *NASTY]]
+  assert capfd.readouterr().out.endswith('begun\n')
+  # All files are there, and they are this project's.
+  assert (cloud.home / 'vidcap_jax' / 'vidcap_jax' / 'main.py').is_file()
+  assert ['-m', 'uv', 'venv', '-q', '--allow-existing', '--python=3.12', '.venv'] in cloud.calls(
+    'python3'
+  )
+
+
+def test_the_same_command_again(cloud, capfd, monkeypatch):
+  """It attaches to the slice, leaves a run alone that is running, and starts one that has ended."""
+  (cloud.home / 'state').write_text('READY')
+  steps = ['--steps=create,start', '--', '--config=x']
+  assert tpu_vm.main([*FLAGS, *steps]) == 0
+  assert 'create' not in verbs(cloud)
+  wait_for(cloud, 'begun')
+  assert tpu_vm.main([*FLAGS, *steps]) == 0
+  assert 'running already' in capfd.readouterr().out
+  assert tpu_vm.main([*FLAGS, '--steps=stop']) == 0
+  assert tpu_vm.main([*FLAGS, '--steps=logs']) == 143
+  assert capfd.readouterr().out.endswith('begun\nsaved\n')
+  assert tpu_vm.main([*FLAGS, '--steps=stop']) == 0
+  monkeypatch.setenv('CODE', '0')
+  assert tpu_vm.main([*FLAGS, '--steps=create,start,logs', '--', '--config=x']) == 0
+  assert cloud.calls('python') == [['-m', 'vidcap_jax.main', '--config=x']] * 2
+
+
+def wait_for(cloud, text):
+  log = cloud.home / 'vidcap_jax' / 'run.log'
+  while text not in log.read_text():
+    time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+  ('state', 'expected'),
+  [
+    ('READY', []),
+    ('STOPPED', ['start']),
+    ('PREEMPTED', ['delete', 'create']),
+    ('TERMINATED', ['delete', 'create']),
+    (None, ['create']),
+  ],
+)
+def test_a_slice_in_any_state(state, expected, cloud):
+  if state:
+    (cloud.home / 'state').write_text(state)
+  assert tpu_vm.main([*FLAGS, '--steps=create']) == 0
+  assert verbs(cloud) == ['describe', *expected]
+
+
+def test_a_slice_that_is_being_made(cloud, capfd):
+  (cloud.home / 'state').write_text('CREATING')
+  assert tpu_vm.main([*FLAGS, '--steps=create,copy']) == 1
+  assert 'cap is CREATING: try again later' in capfd.readouterr().err
+  assert verbs(cloud) == ['describe']
+
+
+def test_resuming_by_itself(cloud, monkeypatch, capfd):
+  monkeypatch.setenv('CODE', '143')
+  assert (
+    tpu_vm.main([*FLAGS, '--steps=create,start,logs', '--retries=2', '--', '--config=x']) == 143
+  )
+  assert cloud.calls('python') == [['-m', 'vidcap_jax.main', '--config=x']] * 3
+  assert 'ended with 143: resuming, 1 more times at most' in capfd.readouterr().err
+  monkeypatch.setenv('CODE', '1')  # a failure would only fail again
+  assert tpu_vm.main([*FLAGS, '--steps=start,logs', '--retries=2', '--', '--config=x']) == 1
+  assert len(cloud.calls('python')) == 4
+
+
+@pytest.mark.usefixtures('nothing_was_run_inside')
+def test_a_dry_run_is_the_script_that_would_be_run(cloud, capsys, monkeypatch):
+  argv = [*FLAGS, '--project=mine', '--spot', '--create=--network=a b', '--', *NASTY]
+  assert tpu_vm.main(['--dry_run', *argv]) == 0
+  printed = capsys.readouterr().out
+  assert cloud.calls('gcloud') == []
+  ran = []
+  monkeypatch.setattr(tpu_vm, 'run', lambda text, retries: ran.append(text) or 0)
+  assert tpu_vm.main(argv) == 0
+  assert ran == [printed]
+  monkeypatch.setenv('CODE', '0')
+  assert subprocess.run(['bash', '-c', printed]).returncode == 0
+  create = cloud.calls('gcloud')[1]
+  assert {'--spot', '--network=a b', '--project=mine'} < set(create)
+  assert cloud.calls('python') == [['-m', 'vidcap_jax.main', *NASTY]]
+
+
+@pytest.mark.parametrize(
+  ('argv', 'message'),
+  [
+    (FLAGS, 'nothing after --'),
+    ([*FLAGS[:2], '--', '-c'], '--type is needed to create a slice'),
+    ([*FLAGS, '--steps=copy,strat'], '--steps: unknown strat; known: create, '),
+    (['--name=$(x)', *FLAGS[1:], '--', '-c'], '--name=$(x): small letters'),
+    ([*FLAGS, '--', '--num_processes=2'], '--num_processes is what this launcher'),
+  ],
+)
+def test_wrong_flags(argv, message, capsys):
+  with pytest.raises(SystemExit):
+    tpu_vm.main(argv)
+  assert message in capsys.readouterr().err
+
+
+def test_runtime_versions():
+  assert tpu_vm.version_of('v6e-8') == 'v2-alpha-tpuv6e'
+  assert tpu_vm.version_of('v4-32') == 'tpu-ubuntu2204-base'
+  assert pathlib.Path(tpu_vm.ROOT / 'launch' / 'tpu_worker.sh').is_file()
