@@ -9,7 +9,6 @@ the host must deliver when a step takes a tenth of the time.
 """
 
 import argparse
-import json
 import pathlib
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import jax
 import numpy as np
 
 import benchmarks
-from data_prep.builder import Options, build
+from benchmarks import made
 from vidcap_jax import cache, distributed
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.batch import default_sizes
@@ -36,26 +35,10 @@ MOST_WAIT = 0.05  # of a step, or the device is kept waiting
 
 def write_data(folder: pathlib.Path, videos: int, frames: int, channels: int) -> str:
   """A data set of random features, one caption a video; returns its folder."""
-  features = folder / 'image'
-  features.mkdir(parents=True)
-  rng = np.random.default_rng(0)
-  array = rng.normal(size=(frames, channels)).astype(np.float16)
-  rows = []
-  for i in range(videos):
-    np.save(features / f'v{i}.npy', np.roll(array, i))
-    rows.append({'video_id': f'v{i}', 'split': 'train', 'caption': f'video number {i % 9}'})
-  captions = folder / 'captions.jsonl'
-  captions.write_text(''.join(json.dumps(row) + '\n' for row in rows))
-  build(
-    Options(
-      form='jsonl',
-      annotations=(str(captions),),
-      features={'image': str(features)},
-      out=str(folder / 'data'),
-      min_count=1,
-    )
+  array = np.random.default_rng(0).normal(size=(frames, channels)).astype(np.float16)
+  return made.data_set(
+    folder, (('train', [f'video number {i % 9}'], np.roll(array, i)) for i in range(videos))
   )
-  return str(folder / 'data')
 
 
 def batches(data: str, mode: str, batch_size: int, threads: int) -> Iterator[Mapping]:

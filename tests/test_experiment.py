@@ -6,6 +6,7 @@ import shutil
 import pytest
 from ml_collections import ConfigDict
 
+from benchmarks import outcome
 from tests import tiny
 from vidcap_jax import checkpoint, experiment
 from vidcap_jax.data.schema import DataError
@@ -71,7 +72,7 @@ def test_the_second_stage_starts_from_the_first(two_stages):
 
 def test_finished_stages_are_not_run_again(two_stages, capsys):
   config, workdir = two_stages
-  before = tiny.left_by(workdir)
+  before = outcome.left_by(workdir)
   times = {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()}
   tiny.run(config, workdir)
   said = capsys.readouterr().out
@@ -79,7 +80,7 @@ def test_finished_stages_are_not_run_again(two_stages, capsys):
   assert '[second] finished before' in said
   assert 'loss' not in said
   assert f'results are in {workdir / "eval"}; to caption videos: ' in said
-  assert tiny.left_by(workdir) == before
+  assert outcome.left_by(workdir) == before
   assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
 
 
@@ -95,7 +96,7 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
   assert '[first] finished before' in said
   assert f'[second] parameters from {again / "checkpoints" / "first"}' in said
   assert ', all of them' in said
-  assert tiny.left_by(again) == tiny.left_by(workdir)
+  assert outcome.left_by(again) == outcome.left_by(workdir)
 
 
 @pytest.mark.parametrize(
@@ -192,13 +193,13 @@ def test_patience_stops_and_stopped_it_stays(tiny_data, tmp_path, scores, capsys
   assert found == [(2, 0.1), (4, 0.3), (6, None), (8, 0.3)]
   assert max(r['step'] for r in read_journal(workdir)) == 8
   assert json.loads((workdir / 'eval/test/metrics.json').read_text())['checkpoint_step'] == 8
-  finished = tiny.left_by(workdir)
+  finished = outcome.left_by(workdir)
 
   # Killed after the last step and before the stage was noted down as finished.
   (workdir / 'stages.json').unlink()
   tiny.run(config, workdir)
   assert scores == [0.9]
-  assert tiny.left_by(workdir) == finished
+  assert outcome.left_by(workdir) == finished
 
   # Killed before the fourth validation: its count goes on from the third's.
   (workdir / 'stages.json').unlink()
@@ -206,7 +207,7 @@ def test_patience_stops_and_stopped_it_stays(tiny_data, tmp_path, scores, capsys
   scores[:] = [0.3, 0.9]
   tiny.run(config, workdir)
   assert scores == [0.9]
-  assert tiny.left_by(workdir) == finished
+  assert outcome.left_by(workdir) == finished
 
 
 # ---------------------------------------------------------------- broken checkpoints
@@ -226,7 +227,7 @@ def test_training_goes_on_from_the_newest_whole_checkpoint(two_stages, tmp_path,
   captured = capsys.readouterr()
   assert '[first] restored step 2 ' in captured.out
   assert captured.err.count('passed over') == 2
-  assert tiny.left_by(again) == tiny.left_by(workdir)
+  assert outcome.left_by(again) == outcome.left_by(workdir)
 
 
 # ---------------------------------------------------------------- seeds
@@ -247,7 +248,7 @@ def test_seeds(tiny_data, tmp_path, scores, capsys):
     'values': [0.25, 0.75],
   }
   assert summary['scores']['val']['METEOR']['stdev'] == 0
-  runs = [tiny.left_by(tmp_path / 'work' / f'seed_{seed}') for seed in (0, 1)]
+  runs = [outcome.left_by(tmp_path / 'work' / f'seed_{seed}') for seed in (0, 1)]
   assert runs[0]['checkpoints'] != runs[1]['checkpoints']
   saved = [
     json.loads((tmp_path / 'work' / f'seed_{seed}' / 'config.json').read_text()) for seed in (0, 1)

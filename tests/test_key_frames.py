@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from benchmarks import outcome
 from tests import tiny
 from vidcap_jax import captioning, checkpoint, distributed, evaluate, predict, restore
 from vidcap_jax.data import key_frames
@@ -119,7 +120,7 @@ def test_rewards_are_part_of_the_checkpoints(finished):
   assert [r['step'] for r in records] == [1, 2, 3, 4, 5, 6]
   assert [r['reward_loss'] == 0 for r in records] == [True, True, False, False, False, False]
   assert all('first_pass' in r and 'second_pass' in r and 'reward' in r for r in records)
-  found = tiny.left_by(workdir)['checkpoints']
+  found = outcome.left_by(workdir)['checkpoints']
   digests = {name: checkpoint['arrays'] for name, checkpoint in found.items()}
   tables = [digests[f'checkpoints/joint/{s}']["['training']['kept']"] for s in (2, 4, 6)]
   assert len(set(tables)) == 3
@@ -127,6 +128,7 @@ def test_rewards_are_part_of_the_checkpoints(finished):
   assert not any('kept' in name for name in digests['checkpoints/fixed/2'])
 
 
+@pytest.mark.slow
 def test_killed_while_rewards_are_compared(finished, tmp_path, capsys):
   """Resumed in the third joint epoch, with the rewards of the second: bit for bit the same."""
   config, workdir, shots = finished
@@ -136,7 +138,7 @@ def test_killed_while_rewards_are_compared(finished, tmp_path, capsys):
   tiny.run(config, again)
   said = capsys.readouterr().out
   assert '[joint] restored step 4 ' in said or '[joint] restored step 2 ' in said
-  ours, theirs = tiny.left_by(again), tiny.left_by(workdir)
+  ours, theirs = outcome.left_by(again), outcome.left_by(workdir)
   for noted in (ours, theirs):
     for folder in ('checkpoint', 'key_frames'):
       noted['stages']['choose'].pop(folder)

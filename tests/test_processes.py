@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks import outcome
 from tests import tiny
 from vidcap_jax import checkpoint
 from vidcap_jax.watchdog import LOST
@@ -114,7 +115,7 @@ def assert_same_run(one, other):
   for (name, a), (other_name, b) in zip(expected, found, strict=True):
     assert name == other_name
     np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7, err_msg=jax.tree_util.keystr(name))
-  left, right = tiny.left_by(one), tiny.left_by(other)
+  left, right = outcome.left_by(one), outcome.left_by(other)
   assert [(r['kind'], r['step']) for r in left['records']] == [
     (r['kind'], r['step']) for r in right['records']
   ]

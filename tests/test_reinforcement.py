@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from benchmarks import outcome
 from configs import common
 from tests import tiny
 from vidcap_jax import experiment
@@ -62,7 +63,7 @@ def test_resumed_it_ends_the_same(finished):
   """The state of the objective travels in the checkpoint, its tables are made again."""
   config, whole, shot = finished
   tiny.run(config, shot)
-  assert tiny.left_by(shot) == tiny.left_by(whole)
+  assert outcome.left_by(shot) == outcome.left_by(whole)
 
 
 def test_collapse_ends_the_stage_and_keeps_the_best(tiny_data, tmp_path, capsys):

@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from benchmarks import outcome
 from tests import tiny
 from vidcap_jax.journal import read_journal
 
@@ -31,7 +32,7 @@ def test_killed_at_any_moment(moment, possible, tiny_run, tiny_data, tmp_path, c
     tiny.run(tiny.get_config(tiny_data), workdir)
   found = re.search(r'restored step (\d+) ', capsys.readouterr().out)
   assert (int(found[1]) if found else 0) in possible
-  assert tiny.left_by(workdir) == tiny.left_by(tiny_run)
+  assert outcome.left_by(workdir) == outcome.left_by(tiny_run)
 
 
 def run_until(text: str, signal_number: int, argv, cwd) -> tuple[int, str]:
@@ -75,4 +76,4 @@ def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
   )
   assert done.returncode == 0, done.stderr
   assert f'restored step {saved} ' in done.stdout
-  assert tiny.left_by(tmp_path / 'work') == tiny.left_by(tiny_run)
+  assert outcome.left_by(tmp_path / 'work') == outcome.left_by(tiny_run)

@@ -51,7 +51,11 @@ def loss_of(setup, *, plain, on_tape=False):
   return jax.jit(jax.value_and_grad(loss))(setup.params, setup.inputs, setup.targets)
 
 
-@pytest.mark.parametrize('on_tape', [False, True], ids=['teacher_forcing', 'on_tape'])
+@pytest.mark.parametrize(
+  'on_tape',
+  [False, pytest.param(True, marks=pytest.mark.slow)],
+  ids=['teacher_forcing', 'on_tape'],
+)
 def test_gradients_are_those_of_the_plain_scan(setup, on_tape):
   ours = loss_of(setup, plain=False, on_tape=on_tape)
   close(jax.device_get(ours), jax.device_get(loss_of(setup, plain=True, on_tape=on_tape)), 2e-5)

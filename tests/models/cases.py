@@ -173,9 +173,7 @@ EVERY_TIME = (
   'temporal',
   'spatial',
   'stats',
-  'stats on regions',
   'global2local',
   'dual_afr-soft',
-  'dual_afr-hard',
   'refocus',
 )

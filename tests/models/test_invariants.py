@@ -46,6 +46,20 @@ def setup(request):
   return Setup(request.param)
 
 
+# What takes longest to compile, every time for models of a kind each: a plain scan, one with
+# attention and one with discrete choices.
+FEW = ('vanilla', 'temporal', 'global2local')
+
+
+def marked_but_few(case):
+  return pytest.param(case, marks=() if case.name in FEW else pytest.mark.slow, id=case.name)
+
+
+@pytest.fixture(scope='module', params=map(marked_but_few, CASES))
+def costly(request):
+  return Setup(request.param)
+
+
 def test_padding_may_hold_anything(setup):
   clean = setup.logits(dirty(setup.inputs, 0.0))
   assert finite(clean)
@@ -53,10 +67,10 @@ def test_padding_may_hold_anything(setup):
     close(setup.logits(dirty(setup.inputs, garbage)), clean)
 
 
-def test_padding_has_no_gradient(setup):
-  clean = setup.grads(dirty(setup.inputs, 0.0))
+def test_padding_has_no_gradient(costly):
+  clean = costly.grads(dirty(costly.inputs, 0.0))
   for garbage in GARBAGE:
-    close(setup.grads(dirty(setup.inputs, garbage)), clean)
+    close(costly.grads(dirty(costly.inputs, garbage)), clean)
 
 
 def test_batch_mates_change_nothing(setup):
@@ -206,23 +220,23 @@ def test_gradients_are_finite_when_everything_is_masked(setup):
   assert all((g == 0).all() for g in jax.tree.leaves(grads))
 
 
-def test_eight_devices_give_what_one_gives(setup):
+def test_eight_devices_give_what_one_gives(costly):
   mesh = distributed.make_mesh(data=8)
-  batch = distributed.to_devices({'inputs': setup.inputs, 'targets': setup.targets}, mesh)
-  params = jax.device_put(setup.params, distributed.replicated(mesh))
-  (loss, words), grads = setup.loss(params, batch['inputs'], batch['targets'], jax.random.key(0))
+  batch = distributed.to_devices({'inputs': costly.inputs, 'targets': costly.targets}, mesh)
+  params = jax.device_put(costly.params, distributed.replicated(mesh))
+  (loss, words), grads = costly.loss(params, batch['inputs'], batch['targets'], jax.random.key(0))
   assert len(loss.sharding.device_set) == 8
-  expected = setup.grads(setup.inputs)
+  expected = costly.grads(costly.inputs)
   np.testing.assert_allclose([loss, words], expected[:2], rtol=1e-5)
   close(jax.device_get(grads), expected[2])
 
 
-def test_bfloat16(setup):
-  module = models.build(setup.case.settings, V, 'bfloat16')
+def test_bfloat16(costly):
+  module = models.build(costly.case.settings, V, 'bfloat16')
   shapes = jax.eval_shape(
-    functools.partial(init_params, module), jax.random.key(0), rows(setup.inputs, slice(1))
+    functools.partial(init_params, module), jax.random.key(0), rows(costly.inputs, slice(1))
   )
-  assert shapes == jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), setup.params)
+  assert shapes == jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), costly.params)
 
   def loss(params, inputs, targets):
     logits, attention = Setup._forward(module, params, inputs, targets)
@@ -233,13 +247,13 @@ def test_bfloat16(setup):
     return total, token_log_probs(logits, targets)
 
   run = jax.jit(jax.value_and_grad(loss, has_aux=True))
-  (_, clean), grads = run(setup.params, dirty(setup.inputs, 0.0), setup.targets)
+  (_, clean), grads = run(costly.params, dirty(costly.inputs, 0.0), costly.targets)
   assert finite(grads)
   for garbage in (1e4, np.nan):
-    (_, moved), grads = run(setup.params, dirty(setup.inputs, garbage), setup.targets)
+    (_, moved), grads = run(costly.params, dirty(costly.inputs, garbage), costly.targets)
     assert finite(grads)
     close(moved, clean, 3e-2)
-  exact = token_log_probs(setup.logits(setup.inputs), setup.targets)
+  exact = token_log_probs(costly.logits(costly.inputs), costly.targets)
   assert np.abs(np.asarray(clean) - exact).max() < 0.15
 
 

@@ -26,14 +26,11 @@ def setup(name):
   return Setup(next(case for case in CASES if case.name == name))
 
 
-# Compiling takes long: every time the plainest, and the one that draws more than words.
-@pytest.fixture(
-  params=[
-    'temporal',
-    'dual_afr-hard',
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ('stats', 'refocus', 'global2local')),
-  ]
-)
+# Compiling takes long: every time the plainest; dualAFR draws more than words.
+SLOW = ('dual_afr-hard', 'stats', 'refocus', 'global2local')
+
+
+@pytest.fixture(params=['temporal', *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def model(request):
   return setup(request.param)
 

@@ -1,0 +1,97 @@
+"""The run that ``benchmarks.kill`` kills: small, of two stages, telling what it is doing.
+
+  python -m benchmarks.kill_run DATA WORKDIR
+
+A line ``phase: NAME`` is printed where a phase begins: step, save, evaluation, between.
+"""
+
+import pathlib
+import sys
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from benchmarks import made
+from configs import common
+
+CHANNELS = 16
+WORDS = ('red', 'green', 'blue', 'rises', 'falls', 'spins', 'slowly', 'fast')
+
+
+def write_data(folder: pathlib.Path) -> str:
+  """A data set of 40 videos to train on and 40 to validate with; returns its folder."""
+  rng = np.random.default_rng(0)
+
+  def videos():
+    for i in range(80):
+      says = rng.integers(len(WORDS), size=3)
+      array = rng.normal(size=(4 + i % 5, CHANNELS)).astype(np.float32)
+      array[:, says] += 2
+      captions = [' '.join(WORDS[w] for w in says), f'it {WORDS[says[0]]}']
+      yield 'train' if i < 40 else 'val', captions, array
+
+  return made.data_set(folder, videos())
+
+
+def get_config(data: str) -> ConfigDict:
+  """Two stages of 40 steps, a checkpoint every 5, a validation every 10."""
+  c = common.temporal_spatial(common.base(), 'temporal')
+  c.data.dir = data
+  c.data.captions_per_video = 2
+  c.data.length_buckets = ()
+  c.model.global_streams = c.model.temporal_streams = ('image',)
+  for size in ('hidden', 'embed', 'project', 'attention'):
+    c.model[size] = 16
+  c.train.batch_size = 8
+  c.train.epochs = 8.0
+  c.eval.every_epochs = 2.0
+  c.eval.metrics = ('BLEU', 'CIDEr')
+  c.eval.splits = ('val',)
+  c.decode.beam = 3
+  c.checkpoint.every_steps = 5
+  c.log.every_steps = 1
+  c.order = ('first', 'second')
+  c.stages = ConfigDict({'first': {}, 'second': {'train': {'init_from': 'stage:first'}}})
+  return c.lock()
+
+
+def tell_phases() -> None:
+  """Makes the run print where each phase begins."""
+  from vidcap_jax import checkpoint, compiled, evaluate, experiment, train
+
+  def before(phase, function, after=None):
+    def told(*args, **kwargs):
+      print(f'phase: {phase}', flush=True)
+      result = function(*args, **kwargs)
+      if after:
+        print(f'phase: {after}', flush=True)
+      return result
+
+    return told
+
+  by_shape, make_validator, write = compiled.by_shape, train.make_validator, experiment.write_json
+
+  def write_json(path, data):
+    if path.name == 'stages.json':
+      print('phase: between', flush=True)
+    write(path, data)
+
+  compiled.by_shape = lambda *args: before('step', by_shape(*args))
+  train.make_validator = lambda *args: before('evaluation', make_validator(*args))
+  train.checkpoint.save = before('save', checkpoint.save)
+  evaluate.evaluate = before('evaluation', evaluate.evaluate)
+  experiment.write_json = write_json
+
+
+def main() -> int:
+  """Entry point."""
+  from vidcap_jax import distributed, experiment
+
+  data, workdir = sys.argv[1:]
+  tell_phases()
+  experiment.run(get_config(data), pathlib.Path(workdir), distributed.make_mesh())
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

@@ -1,0 +1,50 @@
+"""What has to be equal after equal runs."""
+
+import hashlib
+import json
+import pathlib
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+from vidcap_jax import checkpoint
+from vidcap_jax.journal import TIMING, read_journal
+
+
+def left_by(workdir: pathlib.Path) -> dict:
+  """What has to be equal after equal runs: arrays as digests, records without times."""
+  files = {
+    str(path.relative_to(workdir)): path.read_text()
+    for path in sorted(workdir.glob('eval/**/captions.json'))
+  }
+  records = [{k: v for k, v in r.items() if k not in TIMING} for r in read_journal(workdir)]
+  checkpoints = {
+    str(path.relative_to(workdir)): read_checkpoint(path)
+    for path in sorted(workdir.glob('checkpoints/*/*'))
+    if path.name.isdigit()
+  }
+  stages = json.loads((workdir / 'stages.json').read_text())
+  return {'captions': files, 'records': records, 'stages': stages, 'checkpoints': checkpoints}
+
+
+def read_checkpoint(path: pathlib.Path) -> dict:
+  """Digests of all arrays of a checkpoint folder by name, and its progress."""
+  device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+  items = {}
+  for name in ('params', 'training'):
+    saved = ocp.StandardCheckpointHandler().metadata((path / name).absolute()).tree
+    items[name] = ocp.args.StandardRestore(checkpoint.abstract(saved, device))
+  with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
+    arrays = dict(reader.restore(path.absolute(), args=ocp.args.Composite(**items)))
+  found = {
+    jax.tree_util.keystr(name): digest(np.asarray(leaf))
+    for name, leaf in jax.tree.leaves_with_path(arrays)
+  }
+  assert len(found) > 10
+  return {'arrays': found, 'progress': checkpoint.read_meta(path)['progress']}
+
+
+def digest(array: np.ndarray) -> str:
+  """Changes with any bit of an array, its shape or dtype."""
+  return f'{array.dtype}{array.shape} {hashlib.sha256(array.tobytes()).hexdigest()[:12]}'
