@@ -25,10 +25,10 @@ from ml_collections import ConfigDict
 
 import configs
 from benchmarks import Row, write
-from benchmarks.cost import Cost, cost_of
 from configs import common
 from data_prep.builder import Options
 from vidcap_jax import models
+from vidcap_jax.cost import Cost, cost_of
 from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import ConfigError, UserError

@@ -95,6 +95,13 @@ def base() -> ConfigDict:
     }
   )
 
+  c.runtime = ConfigDict()  # vidcap_jax/runtime.py
+  # Of float32 products on accelerators: default | high | highest. On TPUs one, three or six passes
+  # in bfloat16, on GPUs TensorFloat-32 for the first two; CPUs always compute in float32.
+  c.runtime.matmul_precision = 'high'
+  c.runtime.check_nans = False  # stop at the operation that makes the first NaN; much slower
+  c.runtime.compilation_cache = ''  # folder where compiled programs are kept between runs; '': none
+
   c.decode = ConfigDict()
   c.decode.method = 'beam'  # beam | greedy | sample
   c.decode.beam = 5
@@ -129,6 +136,7 @@ def base() -> ConfigDict:
   c.log = ConfigDict()
   c.log.every_steps = 20
   c.log.tensorboard = True
+  c.log.profile = ''  # as --profile: FIRST:LAST, the steps of which a trace is written
 
   c.mesh = ConfigDict(  # none of it changes results: a run may go on with other values
     {

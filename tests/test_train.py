@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, experiment, loop, train
+from vidcap_jax import checkpoint, compiled, distributed, experiment, loop, train
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
@@ -143,3 +143,44 @@ def test_found_before_training(changes, error, message, tiny_data, tmp_path):
     )
   assert read_journal(tmp_path / 'work') == []
   assert '\n' not in str(raised.value)
+
+
+# ---------------------------------------------------------------- between host and devices
+
+
+def test_what_crosses_between_host_and_devices(tiny_data, tmp_path, monkeypatch):
+  """Nothing goes in within a step; results are fetched where they are logged."""
+  by_shape, device_get = compiled.by_shape, jax.device_get
+  steps, fetched = [], []
+
+  def guarded(step, say):
+    run = by_shape(step, say)
+
+    def inside(*arguments):
+      with jax.transfer_guard_host_to_device('disallow'):
+        steps.append(1)
+        return run(*arguments)
+
+    return inside
+
+  def counting(tree):
+    if isinstance(tree, dict) and 'grad_norm' in tree:
+      fetched.append(len(steps))
+    return device_get(tree)
+
+  monkeypatch.setattr(compiled, 'by_shape', guarded)
+  monkeypatch.setattr(jax, 'device_get', counting)
+  config = tiny.small_config(tiny_data, epochs=2.0)
+  config.log.every_steps = 3
+  config.eval.every_epochs = 2.0
+  tiny.run(config, tmp_path)
+  assert len(steps) == 4
+  assert fetched == [3, 4]
+
+
+def test_the_state_is_given_away(tiny_data, tmp_path, capsys):
+  """Donated whole, so that no second copy of parameters and moments is ever held."""
+  tiny.run(tiny.short_config(tiny_data), tmp_path)
+  said = capsys.readouterr().out
+  assert 'a step takes ' in said
+  assert 'held twice' not in said

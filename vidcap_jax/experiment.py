@@ -240,6 +240,14 @@ def prepare_data(config: ConfigDict, workdir: epath.Path) -> str:
   return str(folder / quickstart.DATA_SET)
 
 
+# Settings that may be others when a run goes on: where the same ones stand, what devices there are,
+# and what changes no result.
+_FREE = (
+  *('source', 'mesh.', 'data.cache', 'data.threads', 'log.profile'),
+  *('runtime.check_nans', 'runtime.compilation_cache'),
+)
+
+
 def check_config(config: ConfigDict, workdir: epath.Path) -> None:
   """Saves the config in a workdir without checkpoints; compares it with the saved one in others.
 
@@ -256,8 +264,7 @@ def check_config(config: ConfigDict, workdir: epath.Path) -> None:
     return
   theirs = json.loads(path.read_text())
   changed = settings.differing(theirs, ours)
-  # The same settings by another path or from another file, on other devices.
-  changed = {k: v for k, v in changed.items() if k != 'source' and not k.startswith('mesh.')}
+  changed = {k: v for k, v in changed.items() if not k.startswith(_FREE)}
   if changed:
     lines = '\n'.join(f'  config.{k}: {a!r} there, {b!r} now' for k, (a, b) in changed.items())
     raise DataError(

@@ -64,6 +64,9 @@ _PROCESS_ID = flags.DEFINE_integer(
 _PEER_TIMEOUT = flags.DEFINE_float(
   'peer_timeout', 60.0, 'Seconds within which all end when one is lost.', lower_bound=2.0
 )
+_PROFILE = flags.DEFINE_string(
+  'profile', None, 'train: FIRST:LAST, writes a trace of these steps to WORKDIR/profile.'
+)
 _START_TIMEOUT = flags.DEFINE_float(
   'start_timeout', 300.0, 'Seconds to wait for all to start.', lower_bound=1.0
 )
@@ -114,10 +117,21 @@ def _run() -> int:
   import jax
   from etils import epath
 
-  from vidcap_jax import distributed, evaluate, experiment, export, predict, restore, train
+  from vidcap_jax import (
+    distributed,
+    evaluate,
+    experiment,
+    export,
+    predict,
+    restore,
+    runtime,
+    train,
+  )
 
   if _MODE.value == 'train':
     config, workdir = _required(_CONFIG), epath.Path(_required(_WORKDIR))
+    config.log.profile = _PROFILE.value or config.log.profile
+    runtime.apply(config.runtime)
     config.source = config_flags.get_config_filename(flags.FLAGS[_CONFIG.name])
     try:
       experiment.run(config, workdir, distributed.make_mesh(config.mesh.data, config.mesh.model))
@@ -130,6 +144,7 @@ def _run() -> int:
   if distributed.is_main() and jax.process_count() > 1:  # stdout may be for captions alone
     print(distributed.layout(mesh), file=sys.stderr, flush=True)
   first, *others = (restore.restore(path, mesh, _DECODE.value) for path in paths)
+  runtime.apply(first.config.get('runtime', {}))
   if _MODE.value == 'export':
     if others:
       raise UserError('--mode=export takes one checkpoint; several together are not exported')

@@ -1,7 +1,6 @@
 """One training step, compiled: loss, gradients, update."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -71,7 +70,7 @@ def make_train_step(
   steps_per_epoch: int,
   total_steps: int,
   shardings: TrainState | None = None,
-) -> Callable[[TrainState, Mapping], tuple[TrainState, dict[str, Array]]]:
+) -> jax.stages.Wrapped:
   """A jitted function (state, batch) -> state, report; the state given to it is used up.
 
   The new state lies as ``shardings`` say, see ``vidcap_jax.sharding``.
@@ -80,7 +79,6 @@ def make_train_step(
   smooth_loss, grad_norm, finite and skipped.
   """
 
-  @functools.partial(jax.jit, donate_argnums=0, out_shardings=(shardings, None))
   def train_step(state, batch):
     key, inputs = _of_step(config, streams, total_steps, state.step, batch)
     epoch = state.step / steps_per_epoch
@@ -102,7 +100,7 @@ def make_train_step(
     report = report | {'smooth_loss': smooth, 'grad_norm': norm}
     return state, report | {'finite': finite, 'skipped': skipped}
 
-  return train_step
+  return jax.jit(train_step, donate_argnums=0, out_shardings=(shardings, None))
 
 
 def make_draw_steps(

@@ -15,10 +15,12 @@ from ml_collections import ConfigDict
 from vidcap_jax import (
   cache,
   checkpoint,
+  compiled,
   distributed,
   evaluate,
   key_frames,
   models,
+  profile,
   restore,
   sharding,
   start,
@@ -152,9 +154,10 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   lie = sharding.of_params(config.mesh.params, mesh, len(vocabulary), by_size)
   say(f'{distributed.layout(mesh)}; {sharding.summary(shapes.params, lie)}')
   lie = sharding.of_state(shapes, optimizer, lie, mesh)
-  train_step = make_train_step(
+  jitted = make_train_step(
     config, objective, optimizer, streams, order.steps_per_epoch, total_steps, lie
   )
+  train_step = compiled.by_shape(jitted, say)
   draw_steps = make_draw_steps(config, objective, streams, total_steps)
 
   # ---------------------------------------------------------------- restore, or start
@@ -181,6 +184,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
     if theirs:
       params = start.start_from(theirs, state.params, config, vocabulary, streams, say)
       state = state.replace(params=params)
+  state = jax.device_put(state, lie)  # wherever its parts came from
 
   features = cache.keep(
     config.data.cache,
@@ -238,13 +242,13 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
+  trace = profile.Trace(profile.steps_of(config.log.profile), workdir / 'profile', say)
   stop = False
   with StopSignal() as stop_signal:
     try:
       for step, batch in clock.watch(batches):
         clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * hosts
-        if step == first:
-          say('compiling the first step: this takes a while')
+        trace.before(step, state.step)
         if buckets:
           fitting = min(b for b in buckets if b >= order.longest(step))
           batch['captions'] = batch['captions'][..., :fitting]
@@ -302,6 +306,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
           say(f'{ending}: stopped')
           break
     finally:
+      trace.close()
       batches.close()
       if journal:
         journal.close()

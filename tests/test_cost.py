@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks.cost import cost_of
+from vidcap_jax.cost import cost_of
 
 ROWS, SIZE = 8, 16
 PRODUCT = 2 * ROWS * SIZE * SIZE  # operations of one matrix product

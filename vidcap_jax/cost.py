@@ -41,14 +41,23 @@ def cost_of(function: Callable, *arguments: Any) -> Cost:
   return _cost(jax.make_jaxpr(function)(*arguments))
 
 
+def cost_of_lowered(traced: jax.stages.Traced, lowered: jax.stages.Lowered) -> Cost:
+  """The same of a jitted function that is being compiled anyway: its two stages before that."""
+  return _analysis(lowered) + _further_rounds(traced.jaxpr.jaxpr)
+
+
 def _cost(program: core.ClosedJaxpr) -> Cost:
   return _by_xla(program) + _further_rounds(program.jaxpr)
 
 
 def _by_xla(program: core.ClosedJaxpr) -> Cost:
-  """XLA's analysis, each loop's body counted once."""
   shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
-  found = jax.jit(core.jaxpr_as_fun(program)).lower(*shapes).cost_analysis() or {}
+  return _analysis(jax.jit(core.jaxpr_as_fun(program)).lower(*shapes))
+
+
+def _analysis(lowered: jax.stages.Lowered) -> Cost:
+  """XLA's analysis, each loop's body counted once."""
+  found = lowered.cost_analysis() or {}
   return Cost(found.get('flops', 0.0), found.get('bytes accessed', 0.0))
 
 

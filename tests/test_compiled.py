@@ -1,0 +1,58 @@
+"""A program for each shape, and what is told of it."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+
+from vidcap_jax.compiled import by_shape
+
+SIZE = 256  # 256 KiB of float32
+
+
+def made(donate: bool):
+  said: list[str] = []
+
+  @functools.partial(jax.jit, donate_argnums=0 if donate else ())
+  def step(state, batch):
+    def body(carry, x):
+      return jnp.tanh(carry @ state['w'] + x), None
+
+    last, _ = jax.lax.scan(body, batch['x'][0], batch['x'])
+    return {'w': state['w'] + last.T @ last}, last.sum()
+
+  return by_shape(step, said.append), said
+
+
+def arguments(length: int):
+  return {'w': jnp.ones((SIZE, SIZE))}, {'x': jnp.ones((length, 4, SIZE))}
+
+
+def test_one_program_for_each_shape():
+  step, said = made(donate=True)
+  results = [float(step(*arguments(length))[1]) for length in (3, 3, 5, 3)]
+  assert results[0] == results[1] == results[3]
+  assert [line for line in said if line.startswith('compiling')] == [
+    'compiling a step: this takes a while',
+    'compiling another length',
+  ]
+  assert len(said) == 4
+
+
+def test_tells_operations_of_every_round_and_memory():
+  step, said = made(donate=True)
+  state, batch = arguments(40)
+  step(state, batch)
+  assert state['w'].is_deleted()
+  gflop = (40 * 2 * 4 * SIZE**2 + 2 * 4 * SIZE**2) / 1e9
+  found = float(re.search(r'takes (\S+) GFLOP', said[1])[1])
+  assert gflop < found < 1.1 * gflop
+  assert 'MiB given to it' in said[1]
+  assert 'held twice' not in said[1]
+
+
+def test_a_state_that_is_not_donated_is_told_of():
+  step, said = made(donate=False)
+  step(*arguments(3))
+  assert '0 MiB of the training state is held twice' in said[1]

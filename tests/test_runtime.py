@@ -1,0 +1,84 @@
+"""Settings of JAX by config, and traces of chosen steps."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from configs import common
+from vidcap_jax import profile, runtime
+from vidcap_jax.errors import ConfigError
+
+NAMES = ('jax_default_matmul_precision', 'jax_debug_nans', 'jax_compilation_cache_dir')
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+  before = {name: getattr(jax.config, name) for name in NAMES}
+  yield
+  for name, value in before.items():
+    jax.config.update(name, value)
+
+
+def settings(**changes):
+  section = common.base().runtime
+  section.update(changes)
+  return section
+
+
+def test_what_is_set(tmp_path):
+  folder = str(tmp_path / 'kept' / 'programs')
+  runtime.apply(settings(compilation_cache=folder, check_nans=True, matmul_precision='highest'))
+  assert [getattr(jax.config, name) for name in NAMES] == ['highest', True, folder]
+  with pytest.raises(FloatingPointError):
+    jax.jit(jnp.log)(-1.0)
+
+
+def test_what_is_off_is_left_to_the_environment():
+  before = [getattr(jax.config, name) for name in NAMES[1:]]
+  runtime.apply(settings())
+  assert [getattr(jax.config, name) for name in NAMES] == ['high', *before]
+
+
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    ({'matmul_precision': 'best'}, "matmul_precision='best' is not known; known: default, high"),
+    (
+      {'compilation_cache': '/dev/null/x'},
+      'runtime.compilation_cache=/dev/null/x: Not a directory',
+    ),
+  ],
+)
+def test_what_can_not_be_set(change, message):
+  with pytest.raises(ConfigError, match=message):
+    runtime.apply(settings(**change))
+
+
+def test_steps_of_a_profile():
+  assert profile.steps_of('') == range(0)
+  assert profile.steps_of('7') == range(7, 8)
+  assert profile.steps_of('10:13') == range(10, 13)
+  for text in ('a', '3:', '5:5', '-1:2'):
+    with pytest.raises(ConfigError, match='give FIRST:LAST'):
+      profile.steps_of(text)
+
+
+def test_a_trace_of_chosen_steps(tmp_path):
+  said: list[str] = []
+  trace = profile.Trace(range(2, 4), tmp_path / 'profile', said.append)
+  x = jnp.ones(3)
+  for step in range(6):
+    trace.before(step, x)
+    assert (tmp_path / 'profile').exists() == (step >= 4)  # written when it ends
+    x = x + 1
+  trace.close()
+  assert said == [f'trace of steps 2 to 3: {tmp_path / "profile"}']
+  assert list((tmp_path / 'profile').rglob('*.xplane.pb'))
+
+
+def test_a_trace_that_is_cut_short_is_written(tmp_path):
+  trace = profile.Trace(range(2, 40), tmp_path / 'profile', print)
+  for step in range(4):
+    trace.before(step, jnp.ones(3) + step)
+  trace.close()
+  assert list((tmp_path / 'profile').rglob('*.xplane.pb'))

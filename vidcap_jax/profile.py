@@ -1,0 +1,50 @@
+"""A trace of chosen steps, for TensorBoard's profiler or Perfetto."""
+
+import pathlib
+import re
+from collections.abc import Callable
+
+import jax
+
+from vidcap_jax.errors import ConfigError
+
+
+def steps_of(text: str) -> range:
+  """'10:13' as the steps 10, 11 and 12 (counted from 0), '10' as step 10; '' as none.
+
+  Raises:
+    ConfigError: anything else.
+  """
+  if not text:
+    return range(0)
+  found = re.fullmatch(r'(\d+)(?::(\d+))?', text)
+  steps = range(int(found[1]), int(found[2] or int(found[1]) + 1)) if found else range(0)
+  if not steps:
+    raise ConfigError(f'--profile={text!r}: give FIRST:LAST, e.g. 10:13 for steps 10, 11 and 12')
+  return steps
+
+
+class Trace:
+  """Writes WORKDIR/profile while a step of ``steps`` is computed."""
+
+  def __init__(self, steps: range, folder: pathlib.Path, say: Callable[[str], None]):
+    self._steps, self._folder, self._say = steps, folder, say
+    self._running = False
+
+  def before(self, step: int, earlier) -> None:
+    """Begins or ends with a step; ``earlier`` are results of the last one, waited for."""
+    if (step in self._steps) == self._running:
+      return
+    jax.block_until_ready(earlier)
+    if self._running:
+      self.close()
+    else:
+      jax.profiler.start_trace(str(self._folder))
+      self._running = True
+
+  def close(self) -> None:
+    """Ends a trace that is being written."""
+    if self._running:
+      self._running = False
+      jax.profiler.stop_trace()
+      self._say(f'trace of steps {self._steps[0]} to {self._steps[-1]}: {self._folder}')

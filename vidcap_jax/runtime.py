@@ -1,0 +1,34 @@
+"""How JAX computes: precision of products, checks, where compiled programs are kept."""
+
+import pathlib
+from collections.abc import Mapping
+
+import jax
+
+from vidcap_jax.errors import ConfigError
+
+PRECISIONS = ('default', 'high', 'highest')
+
+
+def apply(settings: Mapping) -> None:
+  """Sets what ``config.runtime`` says, for this process; {} stands for the defaults.
+
+  Raises:
+    ConfigError: an unknown precision, or a folder for compiled programs that can't be made.
+  """
+  precision = settings.get('matmul_precision', PRECISIONS[1])
+  folder = settings.get('compilation_cache', '')
+  if precision not in PRECISIONS:
+    raise ConfigError(
+      f'config.runtime.matmul_precision={precision!r} is not known; known: {", ".join(PRECISIONS)}'
+    )
+  jax.config.update('jax_default_matmul_precision', precision)
+  # What is off here is left as JAX's environment variables say.
+  if settings.get('check_nans', False):
+    jax.config.update('jax_debug_nans', True)
+  if folder:
+    try:
+      pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+      raise ConfigError(f'config.runtime.compilation_cache={folder}: {error.strerror}') from None
+    jax.config.update('jax_compilation_cache_dir', folder)
