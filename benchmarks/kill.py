@@ -29,6 +29,9 @@ from benchmarks import kill_run, outcome
 from data_prep.progress import progress
 
 PHASES = ('step', 'save', 'evaluation', 'between')
+# How often each comes before a run is killed in it, at most, and the seconds that it lasts, about.
+COME = {'step': 20, 'save': 4, 'evaluation': 3, 'between': 1}
+LAST = {'step': 0.5, 'save': 0.1, 'evaluation': 1.0, 'between': 0.2}
 LIMIT = 600  # seconds that one start of the run may take
 
 
@@ -105,16 +108,13 @@ def measure(kills: int, seed: int, folder: pathlib.Path) -> list[benchmarks.Row]
   expected = outcome.left_by(alone)
   died: collections.Counter[str] = collections.Counter()
   runs, different = 0, []
-  # Seconds that a phase lasts, about; a kill comes within them.
-  lasts = {'step': 0.5, 'save': 0.1, 'evaluation': 1.0, 'between': 0.5}
   workdir = folder / 'run_0'
-  for _ in progress(range(kills), kills, 'killing'):
+  for number in progress(range(kills), kills, 'killing', unit='kills'):
     while True:
-      target = min(
-        PHASES, key=lambda phase: (died[phase] * (3 if phase == 'between' else 1), phase)
-      )
+      target = min(PHASES[:3], key=lambda phase: died[phase]) if number % 8 else 'between'
+      passed, delay = rng.randrange(COME[target]), rng.uniform(0, LAST[target])
       run = Run(data, workdir, environment)
-      phase = kill_in(run, target, rng.randrange(4), rng.uniform(0, lasts[target]), workdir)
+      phase = kill_in(run, target, passed, delay, workdir)
       if phase:
         died[phase] += 1
         break

@@ -246,6 +246,7 @@ def test_groups_of_beams(restored, tiny_data):
     assert first[0] != (second or [''])[0]
 
 
+@pytest.mark.slow
 def test_forced_words(restored, tiny_data):
   source, ids = open_split(tiny_data, 'val'), ['v7', 'v8', 'v9']
   again = restore.restore(restored.path, restored.mesh, ['method=beam', 'force=Fast,that,fast'])

@@ -22,7 +22,12 @@ ENVIRONMENT = {**os.environ, 'PYTHONPATH': str(ROOT)}
 @pytest.mark.parametrize(
   ('moment', 'possible'),
   # What had begun to be saved may have been saved or not.
-  [('train-3', [0]), ('saving-6', [0, 6]), ('val-16', [8, 12]), ('trained-0', [16])],
+  [
+    pytest.param('train-3', [0], marks=pytest.mark.slow),
+    ('saving-6', [0, 6]),
+    ('val-16', [8, 12]),
+    ('trained-0', [16]),
+  ],
 )
 def test_killed_at_any_moment(moment, possible, tiny_run, tiny_data, tmp_path, capsys):
   workdir = tmp_path / 'again'

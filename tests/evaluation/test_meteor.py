@@ -86,6 +86,7 @@ def test_an_error_beside_a_hanging_meteor_does_not_wait_for_it(fake_java, monkey
   assert time.monotonic() - began < 10
 
 
+@pytest.mark.slow
 def test_real_scores_ignore_a_comma_locale(running_meteor):
   corpus, videos = running_meteor.score(['a dog runs', ''], [['a dog is running'], ['a cat']])
   assert 0 < corpus < 1

@@ -52,6 +52,7 @@ def test_the_gradient_is_that_of_the_expected_bound():
     np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_signals_far_from_zero_and_of_one_large_draw():
   """float32 keeps differences at -900; a draw far below or above the others gives no NaN."""
   near = np.array([-0.5, 0.25, 1.0, -2.0], np.float32)

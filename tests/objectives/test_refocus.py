@@ -166,6 +166,7 @@ def step(setup, quiet):
   return objective, run
 
 
+@pytest.mark.slow
 def test_the_first_epoch_only_fills_the_table(setup, quiet, step):
   module, batch = quiet
   objective, run = step
