@@ -42,7 +42,8 @@ def layout(mesh: Mesh) -> str:
   """Processes, devices, mesh and which process has which shards of a batch, in a line."""
   count = jax.process_count()
   kind = mesh.devices.flat[0].device_kind
-  line = f'{count} process{"es" if count > 1 else ""}, {mesh.size} devices ({kind}), mesh '
+  line = f'{count} process{"es" if count > 1 else ""}, {mesh.size} '
+  line += f'device{"s" if mesh.size > 1 else ""} ({kind}), mesh '
   line += f'data={mesh.shape["data"]} x model={mesh.shape["model"]}'
   if count == 1:
     return line
