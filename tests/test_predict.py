@@ -1,7 +1,11 @@
 """Captions of video files and of features of them, with some that can't be read."""
 
 import json
+import os
+import pathlib
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +15,7 @@ from tests import tiny
 from tests.data_prep.video_files import gray, write_video
 from vidcap_jax import distributed, predict, restore
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 SAMPLING = {'uniform': 4}
 
 
@@ -50,6 +55,20 @@ def test_what_fails_is_named_and_the_rest_captioned(restored, clips, capsys):
   assert any(str(clips / 'missing.mp4') in line for line in told)
   assert f"{clips / 'second' / 'good.mp4'}: a second video called 'good'" in told
   assert told[-1] == '2 of 4 inputs failed'
+
+
+def test_a_reader_that_has_enough(restored, clips):
+  """As in ``… | head -1``: no traceback."""
+  inputs = f'--inputs={clips / "second"},{clips / "second"}'
+  argv = [sys.executable, '-m', 'vidcap_jax.main', '--mode=predict', inputs]
+  argv.append(f'--checkpoint={restored.path}')
+  reading, writing = os.pipe()
+  os.close(reading)
+  try:
+    ended = subprocess.run(argv, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+  finally:
+    os.close(writing)
+  assert (ended.returncode, 'Traceback' in ended.stderr) == (0, False), ended.stderr
 
 
 def test_features_give_the_caption_of_their_video(restored, clips, capsys):

@@ -171,6 +171,9 @@ def main(argv: list[str]) -> int:
   except UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
+  except BrokenPipeError:  # whoever read the captions has enough of them, e.g. head
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second one at exit
+    return 0
   except KeyboardInterrupt:
     again = '; the same command goes on from the last checkpoint' if _MODE.value == 'train' else ''
     print(f'Ctrl-C: ended{again}', file=sys.stderr)
