@@ -63,6 +63,11 @@ class Run:
       raise RuntimeError(f'the run ended with {self.process.returncode}:\n{"".join(self.lines)}')
 
 
+def half_written(workdir: pathlib.Path) -> set[str]:
+  """Checkpoints that are being saved, or were when a run was killed."""
+  return {path.name for path in workdir.glob('checkpoints/*/*') if 'tmp' in path.name}
+
+
 def kill_in(run: Run, target: str, passed: int, delay: float, workdir: pathlib.Path) -> str | None:
   """Kills a run in a phase; the phase that it was in when it died, None if it finished first.
 
@@ -73,7 +78,8 @@ def kill_in(run: Run, target: str, passed: int, delay: float, workdir: pathlib.P
     delay: seconds to wait in it.
     workdir: the run's.
   """
-  phase = None
+  # What earlier kills have left half-written is no sign of a save now.
+  before, phase = half_written(workdir), None
   while (phase := run.phases.get(timeout=LIMIT)) is not None:
     if phase == target:
       passed -= 1
@@ -87,7 +93,7 @@ def kill_in(run: Run, target: str, passed: int, delay: float, workdir: pathlib.P
   time.sleep(0.02)
   while not run.phases.empty():
     phase = run.phases.get()
-  saving = any('tmp' in path.name for path in workdir.glob('checkpoints/*/*'))
+  saving = bool(half_written(workdir) - before)
   if phase is None:
     run.finish()
     return None
