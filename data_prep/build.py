@@ -20,6 +20,9 @@ from data_prep.progress import duration
 from vidcap_jax.data.schema import KINDS, DataError, Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
 
+# Share of the training captions' words below which it is said that many are unknown.
+FEW_KNOWN = 0.9
+
 
 def main(argv: Sequence[str] | None = None, spread: Spread | None = None) -> int:
   """Entry point; returns the exit code. ``spread``: see ``builder.build``."""
@@ -62,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
   add(
     '--features',
     required=True,
+    action='append',
     metavar='NAME=PATH[,NAME=PATH]',
     help='named streams: a folder of ID.npy (.npz, .pkl, .pth), an .h5, .pkl, .pth or .npz file of '
     'all videos, WebDataset .tar files, an LMDB store or a TFDS folder',
@@ -194,7 +198,7 @@ def _options(args: argparse.Namespace) -> Options:
   return Options(
     form=values.pop('format'),
     annotations=_paths(values.pop('annotations')),
-    features=_pairs('--features', values.pop('features')),
+    features=_pairs('--features', ','.join(values.pop('features'))),
     kinds=_pairs('--kinds', values.pop('kinds')),
     layouts=_pairs('--layout', values.pop('layout')),
     keys=_pairs('--keys', values.pop('keys')),
@@ -253,6 +257,12 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     shares = [f'{k / n:.1%} of {s}' for s, (k, n) in report.coverage.items() if n]
     covers = f', {", ".join(shares)} covered' if shares else ''
     lines.append(f'vocabulary {len(vocabulary):>7} words{covers}; hash {vocabulary.hash}')
+    known, words = report.coverage.get('train', (0, 0))
+    if known < FEW_KNOWN * words:
+      lines.append(
+        f'note       {1 - known / words:.1%} of the words of train are unknown: words seen fewer '
+        f'than {vocabulary.min_count} times are left out; --min_count=1 keeps all'
+      )
   else:
     lines.append(
       'vocabulary    none: there is no split train, and no --vocabulary given; such a data set can '

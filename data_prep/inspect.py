@@ -23,7 +23,10 @@ PAGE = 'inspect.html'
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
-  args = _parser().parse_args(argv)
+  parser = _parser()
+  args = parser.parse_args(argv)
+  if args.words < 0:
+    parser.error(f'--words={args.words}: 0 or more')
   file = pathlib.Path(args.directory) / PAGE if args.html is None else pathlib.Path(args.html)
   try:
     found = survey(args.directory, verify=args.verify, samples=args.samples)

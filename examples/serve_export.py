@@ -181,6 +181,14 @@ def folders_of(text: str, manifest: Mapping) -> dict[str, pathlib.Path]:
   return folders
 
 
+def read(path: pathlib.Path) -> np.ndarray:
+  """The array of a file; Refused where there is no whole array of numbers in it."""
+  try:
+    return np.load(path)
+  except (EOFError, ValueError):  # empty, cut short, Python objects or something else altogether
+    raise Refused('not a whole .npy file of numbers') from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
   """The command; returns the exit code."""
   parser = argparse.ArgumentParser(
@@ -215,8 +223,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in manifest['streams']:
       path = folders[stream['name']] / f'{video}.npy'
       try:
-        arrays[stream['name']] = check(np.load(path) if path.is_file() else None, stream)
-      except (Refused, OSError, ValueError) as error:
+        arrays[stream['name']] = check(read(path) if path.is_file() else None, stream)
+      except (Refused, OSError) as error:
         print(f'{path}: {error}', file=sys.stderr, flush=True)
         failed = True
     if len(arrays) == len(folders):

@@ -73,13 +73,17 @@ def test_nothing_else_is_there(alone, tmp_path):
 
 def test_the_example_alone(alone, folder, features, checkpoint, capsys):
   np.save(features / 'wide.npy', np.ones((2, 9), np.float32))
+  (features / 'empty.npy').touch()
+  (features / 'text.npy').write_text('no array')
   predicted = predict.predict(checkpoint, f'image={features}')
   expected = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
   run = alone(SCRIPT, f'--export={folder}', f'--features=image={features}', '--batch_size=3')
   assert (predicted, run.returncode) == (1, 1), run.stderr
-  assert run.stderr == (
-    f'{features}/wide.npy: it has shape (2, 9), the model was made for (None, 8) (None: any size)\n'
-  )
+  assert run.stderr.splitlines() == [
+    f'{features}/empty.npy: not a whole .npy file of numbers',
+    f'{features}/text.npy: not a whole .npy file of numbers',
+    f'{features}/wide.npy: it has shape (2, 9), the model was made for (None, 8) (None: any size)',
+  ]
   made = [json.loads(line) for line in run.stdout.splitlines()]
   assert len(made) == 4
   assert len({line['caption'] for line in made}) > 1

@@ -145,6 +145,14 @@ def test_found_before_training(changes, error, message, tiny_data, tmp_path):
   assert '\n' not in str(raised.value)
 
 
+@pytest.mark.parametrize('key', ['train.epochs', 'eval.every_epochs'])
+def test_no_epochs_at_all(key, tiny_data, tmp_path):
+  config = tiny.short_config(tiny_data)
+  config.update_from_flattened_dict({key: 0.0})
+  with pytest.raises(ConfigError, match=rf'config.{key}=0.0: must be above 0'):
+    tiny.run(config, tmp_path)
+
+
 # ---------------------------------------------------------------- between host and devices
 
 

@@ -32,6 +32,7 @@ from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
+from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import diversity
 from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
 from vidcap_jax.journal import Journal
@@ -70,11 +71,16 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
     The stage's progress: steps, best score and step.
 
   Raises:
-    DataError, ValueError: data, config and devices don't fit together; before any computation.
+    ConfigError, DataError, ValueError: data, config and devices don't fit together; before any
+      computation.
     Preempted: after SIGTERM or Ctrl-C.
     Diverged: after more than ``train.max_skipped`` steps that were not finite.
   """
   say = functools.partial(print, f'[{stage}]', flush=True) if distributed.is_main() else _silent
+
+  for section, key in (('train', 'epochs'), ('eval', 'every_epochs')):
+    if not config[section][key] > 0:
+      raise ConfigError(f'config.{section}.{key}={config[section][key]}: must be above 0')
 
   # ---------------------------------------------------------------- data
   manifest = read_manifest(config.data.dir)

@@ -8,6 +8,7 @@ A row with an empty caption names a video; a video without captions can be capti
 on.
 """
 
+import difflib
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -62,6 +63,10 @@ def _entry(row: Mapping | str, path: pathlib.Path) -> Entry | str:
     return f'no id; give one as {" or ".join(ID_FIELDS)}'
   if len(captions) > 1:
     return f'captions under {" and ".join(captions)}; which of them are meant?'
+  if not captions:  # a video without references, unless the key is misspelled
+    for key in row:
+      if key and difflib.get_close_matches(key, CAPTION_FIELDS, cutoff=0.85):
+        return f'no caption, but {key!r}; give captions as {" or ".join(CAPTION_FIELDS)}'
   caption = row[captions[0]] if captions else None
   return Entry(
     ids[0], caption, row.get('split', split_in_name(path)), row.get('category'), row.get('source')

@@ -270,3 +270,12 @@ def test_every_form_is_documented():
   for form in FORMATS:
     assert f'\n| `{form}` | ' in page
     assert f'`--format={form} ' in page
+
+
+def test_a_misspelled_caption_key_is_named(tmp_path):
+  path = tmp_path / 'captions.jsonl'
+  path.write_text('{"video_id": "a", "captoin": "a man"}\n{"video_id": "b"}\n')
+  with pytest.raises(
+    DataError, match="captions.jsonl.*no caption, but 'captoin'; give captions as"
+  ):
+    read_annotations('jsonl', [path])

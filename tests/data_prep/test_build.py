@@ -193,3 +193,20 @@ def test_chinese_vatex(source):
   assert vocabulary.by_character
   assert sorted(vocabulary.words[4:]) == sorted('他在跑步')
   assert open_split(source / 'out', 'train')[0].captions == ('他在跑步。',)
+
+
+def test_words_that_are_left_out_are_told_of(source, capsys):
+  assert main([*arguments(source), '--min_count=2']) == 0
+  assert (
+    'of the words of train are unknown: words seen fewer than 2 times' in capsys.readouterr().out
+  )
+  assert main([*arguments(source), '--min_count=1', '--overwrite']) == 0
+  assert 'unknown' not in capsys.readouterr().out
+
+
+def test_features_may_be_given_in_several_flags(source, capsys):
+  again = f'--features=image={source / "image"}'
+  assert main([*arguments(source), again]) == 1
+  assert "--features: 'image' is given twice" in capsys.readouterr().err
+  assert main([*arguments(source), again.replace('image=', 'other=', 1)]) == 0
+  assert [s.name for s in read_manifest(source / 'out').streams] == ['image', 'other']
