@@ -69,6 +69,7 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
   scored = [stage for stage, its in stages.items() if its.task in SCORED]
   for stage, its in stages.items():
     finished = restore.finished_stages(workdir)
+    distributed.wait_for_all(f'before {stage}')  # every process has looked before one writes
     if stage not in finished:
       finished[stage] = TASKS[its.task](its, stage, workdir, mesh)
       if distributed.is_main():
