@@ -10,7 +10,7 @@ validation on video800-899, 20 captions each; 3,315 words (seen 3 times, caption
 Any other data set with a sequence stream called ``image`` trains with it too.
 
 ``recipe=rl`` goes on from the best epoch with a stage of self-critical training on CIDEr-D and
-BLEU-4, the baseline of a sample being the video's three other samples: 750 steps of 32 videos, 21
+BLEU-4, the baseline of a sample being the video's three other samples: 750 steps of 32 videos, 22
 minutes a seed on one core. Best validation by CIDEr (docs/training.md has the curves):
 
   CIDEr    0.419  0.411  0.430   0.420 ± 0.009   goal 0.41, reached

@@ -3,7 +3,9 @@
 import contextlib
 import os
 import re
+import socket
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 
@@ -56,6 +58,8 @@ def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterato
 
 
 def _join(place: Place, timeout: float, start_timeout: float) -> Watchdog:
+  if place.index:
+    _wait_for_main(place, start_timeout)
   # Its notifier takes SIGTERM from everything else; `loop.StopSignal` is what we want instead.
   jax.config.update('jax_enable_preemption_service', False)
   try:
@@ -78,6 +82,23 @@ def _join(place: Place, timeout: float, start_timeout: float) -> Watchdog:
       f'within {start_timeout:.0f} s, as {place.kind} had it: {_first_line(error)}'
     ) from None
   return Watchdog(_client(), place.index, place.count, timeout)
+
+
+def _wait_for_main(place: Place, start_timeout: float) -> None:
+  """Returns once process 0 listens: the runtime aborts a process that waits for it in vain."""
+  host, _, port = place.coordinator.rpartition(':')
+  deadline = time.monotonic() + start_timeout
+  while True:
+    try:
+      socket.create_connection((host.strip('[]'), int(port)), timeout=1.0).close()
+      return
+    except OSError as error:
+      if time.monotonic() > deadline:
+        raise UserError(
+          f'process {place.index} of {place.count} did not find the others at {place.coordinator} '
+          f'within {start_timeout:.0f} s, as {place.kind} had it: {error}'
+        ) from None
+    time.sleep(0.2)
 
 
 def _client():
