@@ -238,7 +238,8 @@ def test_options_of_the_command(source, capsys):
   }
   (source / 'all.pkl').write_bytes(pickle.dumps(arrays))
   given = [
-    *(*arguments(source), f'--features=image={source}/all.pkl', '--keys=image=feat'),
+    *(one for one in arguments(source) if not one.startswith('--features')),
+    *(f'--features=image={source}/all.pkl', '--keys=image=feat'),
     *('--layout=image=CT', '--match=path,extension,case,prefix:CLIP_', '--max_frames=image=5'),
   ]
   assert main(given) == 0, capsys.readouterr().err
