@@ -20,6 +20,7 @@ from data_prep.annotations import published, read_annotations, splits
 from data_prep.annotations.model import AnnotatedVideo
 from data_prep.features import declarations
 from data_prep.progress import progress
+from vidcap_jax import settings
 from vidcap_jax.data.records import check_shard
 from vidcap_jax.data.schema import (
   MANIFEST_NAME,
@@ -137,7 +138,7 @@ def build(options: Options, spread: Spread | None = None) -> tuple[Manifest, Rep
   out = pathlib.Path(options.out)
   shards = plan.plan_shards(name, videos, sources, options.align, options.shard_mb)
   inputs = _inputs_hash(shards, options, given)
-  manifest = _existing(out, inputs, overwrite=options.overwrite)
+  manifest = _existing(out, inputs, options)
   unchanged, reused = manifest is not None, 0
   if manifest is None:
     if not given:
@@ -258,7 +259,7 @@ def _inputs_hash(
   return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def _existing(out: pathlib.Path, inputs: str, *, overwrite: bool) -> Manifest | None:
+def _existing(out: pathlib.Path, inputs: str, options: Options) -> Manifest | None:
   """The folder's manifest if it holds just this data set; None if it is to be built.
 
   Raises:
@@ -267,7 +268,7 @@ def _existing(out: pathlib.Path, inputs: str, *, overwrite: bool) -> Manifest | 
   if out.exists() and not out.is_dir():
     raise DataError(f'{out}: is a file; --out names a folder')
   if (out / MANIFEST_NAME).is_file():
-    if overwrite:
+    if options.overwrite:
       return None
     manifest = read_manifest(out)
     if manifest.source.get('inputs') == inputs:
@@ -275,9 +276,18 @@ def _existing(out: pathlib.Path, inputs: str, *, overwrite: bool) -> Manifest | 
         for shard in split.shards:
           check_shard(out, shard)
       return manifest
+    changed = settings.differing(
+      {k: v for k, v in manifest.source.items() if k not in ('inputs', 'captions_left_out')},
+      _source(options),
+    )
     raise DataError(
-      f'{out}: holds a data set built from other inputs or options; '
-      'give another --out, or --overwrite'
+      f'{out}: holds a data set built from other inputs or options; give another --out, or '
+      '--overwrite. '
+      + (
+        'Different: ' + ', '.join(f'{k} {a!r} there, {b!r} now' for k, (a, b) in changed.items())
+        if changed
+        else 'The options are the same: the files that they name have changed.'
+      )
     )
   if out.is_dir() and any(out.iterdir()) and not (out / writer.STATE_FOLDER).is_dir():
     raise DataError(f'{out}: not empty and no data set; give a new or empty folder as --out')

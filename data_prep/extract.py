@@ -45,7 +45,8 @@ def find_videos(folder: str | pathlib.Path) -> dict[str, pathlib.Path]:
   """
   folder = pathlib.Path(folder)
   if not folder.is_dir():
-    raise ExtractError(f'{folder}: no such folder')
+    problem = 'is a file; give the folder it lies in' if folder.is_file() else 'no such folder'
+    raise ExtractError(f'{folder}: {problem}')
   found: dict[str, pathlib.Path] = {}
   for path in sorted(folder.rglob('*')):
     if path.suffix.lower() not in SUFFIXES or not path.is_file():

@@ -295,7 +295,7 @@ def check(stream: str, description: Mapping) -> dict:
       raise ValueError(f'sampling {how!r}: it is not known how frames were chosen')
     mine = describe(name, how)
   except ValueError as error:
-    raise ExtractorError(f'stream {stream!r}: {error.args[0]}') from None
+    raise ExtractorError(f'stream {stream!r}: {error.args[0]}; give its features instead') from None
   if description.get('version') != mine['version']:
     raise ExtractorError(
       f'stream {stream!r}: made by {name} version {description.get("version")!r}, '

@@ -10,6 +10,7 @@ Further options of sbatch: --sbatch=--partition=gpu --sbatch=--account=me. Repea
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from collections.abc import Sequence
 from launch import command
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+# M, M:S, H:M:S, D-H, D-H:M and D-H:M:S.
+TIME = r'(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})'
 
 
 def submission(
@@ -63,6 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
   made.add_argument('--sbatch', action='append', default=[], help='a further option of sbatch')
   flags, arguments = command.parse(made, argv)
   command.require(made, arguments)
+  for name in ('nodes', 'gpus_per_node', 'cpus_per_node'):
+    if getattr(flags, name) < 1:
+      made.error(f'--{name}={getattr(flags, name)}: at least 1')
+  if not re.fullmatch(TIME, flags.time):
+    made.error(
+      f'--time={flags.time}: give MINUTES, HOURS:MINUTES:SECONDS or DAYS-HOURS, as sbatch reads it'
+    )
   for option in flags.sbatch:
     if not option.startswith('-'):
       made.error(f'--sbatch={option}: options look like --partition=gpu')

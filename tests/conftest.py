@@ -35,6 +35,7 @@ from etils.epath.backend import fsspec_backend
 
 from tests import tiny
 from tests.bucket import Bucket
+from vidcap_jax import distributed, restore
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()
@@ -75,3 +76,9 @@ def tiny_run(tiny_data, tmp_path_factory) -> pathlib.Path:
   moments = {('train', 3), ('saving', 6), ('val', 16), ('trained', 0)}
   with tiny.without_java(), tiny.photographed(workdir, shots, moments):
     return tiny.run(tiny.get_config(tiny_data), workdir)
+
+
+@pytest.fixture(scope='session')
+def restored(tiny_run) -> restore.Restored:
+  """The best checkpoint of ``tiny_run``."""
+  return restore.restore(restore.find_checkpoint(str(tiny_run)), distributed.make_mesh())

@@ -116,6 +116,8 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
       {'one': {'train': {'init_from': '/nowhere'}}},
       r'init_from.*nowhere: no such folder',
     ),
+    (('one',), {'one': {'data': {'cache': 'disk'}}}, "data.cache='disk' is not known; known: none"),
+    (('one',), {'one': {'mesh': {'params': 'half'}}}, "unknown mesh.params 'half'; known: repl"),
   ],
 )
 def test_wrong_stages(order, stages, message, tiny_data, tmp_path):

@@ -45,6 +45,12 @@ class Features:
   fill: Callable[[Mapping], Mapping]
 
 
+def check_mode(mode: str) -> None:
+  """Raises DataError if ``mode`` is none of ``MODES``."""
+  if mode not in MODES:
+    raise DataError(f'config.data.cache={mode!r} is not known; known: {", ".join(MODES)}')
+
+
 def keep(
   mode: str,
   source: VideoSource,
@@ -70,8 +76,7 @@ def keep(
     DataError: an unknown mode, or more than there is memory for; before anything is read.
   """
   streams = tuple(streams)
-  if mode not in MODES:
-    raise DataError(f'config.data.cache={mode!r} is not known; known: {", ".join(MODES)}')
+  check_mode(mode)
   if mode == 'none':
     return Features(source, streams, lambda batch: batch)
   need = bytes_needed(len(source), streams, sizes, 1 if mode == 'host' else mesh.shape['data'])

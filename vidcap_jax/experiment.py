@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax import (
+  cache,
   distributed,
   evaluate,
   fusion,
@@ -16,6 +17,7 @@ from vidcap_jax import (
   predict,
   restore,
   settings,
+  sharding,
   start,
 )
 from vidcap_jax.data.schema import DataError, read_manifest
@@ -201,6 +203,7 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
 
   Raises:
     DataError: ``order`` names a stage that ``stages`` lacks, or a change names an unknown key.
+    ConfigError: a task or a way to keep features or parameters that does not exist.
   """
   if stage not in config.stages:
     raise DataError(
@@ -220,6 +223,8 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
     raise ConfigError(
       f'stage {stage!r} has unknown task {merged.task!r}; known: {", ".join(TASKS)}'
     )
+  cache.check_mode(merged.data.cache)
+  sharding.check_choice(merged.mesh.params)
   return merged
 
 

@@ -205,8 +205,11 @@ def _from_files(streams: tuple[Stream, ...], inputs: str) -> Iterator[Result]:
     wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
     video.import_av()
     extractors.load(description['extractor'] for description in wanted.values())
-  except (extractors.ExtractorError, ModuleNotFoundError) as error:
-    raise DataError(f'{error.args[0]}') from None
+  except extractors.ExtractorError as error:
+    given = ','.join(f'{stream.name}=DIR' for stream in streams)
+    raise DataError(f'{error.args[0]} (as --inputs={given})') from None
+  except ModuleNotFoundError as error:
+    raise DataError(error.args[0]) from None
   paths: list[pathlib.Path] = []
   for part in filter(None, inputs.split(',')):
     path = pathlib.Path(part)

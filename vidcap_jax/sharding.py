@@ -23,6 +23,12 @@ from vidcap_jax.transfer import vocabulary_axes
 CHOICES = ('replicated', 'vocabulary', 'full')
 
 
+def check_choice(how: str) -> None:
+  """Raises ConfigError if ``how`` is none of ``CHOICES``."""
+  if how not in CHOICES:
+    raise ConfigError(f'unknown mesh.params {how!r}; known: {", ".join(CHOICES)}')
+
+
 def of_params(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> Any:
   """A sharding for each parameter.
 
@@ -35,8 +41,7 @@ def of_params(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> An
   Raises:
     ConfigError: no such choice.
   """
-  if how not in CHOICES:
-    raise ConfigError(f'unknown mesh.params {how!r}; known: {", ".join(CHOICES)}')
+  check_choice(how)
   params = init(size)
   if how == 'vocabulary':
     return jax.tree.map(

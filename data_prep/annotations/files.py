@@ -1,5 +1,6 @@
 """Annotation files as text, JSON or tables; what cannot be read is an error that says where."""
 
+import codecs
 import csv
 import io
 import json
@@ -22,9 +23,10 @@ def read_text(path: pathlib.Path) -> str:
   except OSError as error:
     raise DataError(f'{path}: cannot be read: {error.strerror}') from None
   except UnicodeDecodeError as error:
+    wide = error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
     raise DataError(
       f'{path}: not UTF-8 text at byte {error.start}; convert it to UTF-8, '
-      'as with iconv -f WINDOWS-1252 -t UTF-8'
+      f'as with iconv -f {"UTF-16" if wide else "WINDOWS-1252"} -t UTF-8'
     ) from None
 
 

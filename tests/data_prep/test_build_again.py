@@ -51,7 +51,9 @@ def test_built_again_nothing_is_done(source):
 )
 def test_other_options_need_overwrite(source, change):
   manifest, _ = build(options(source, shard_mb=1e-5))
-  with pytest.raises(DataError, match='other inputs or options.*--overwrite'):
+  (name,) = change
+  match = f'other inputs or options.*--overwrite. Different: .*{name}.* there, .* now'
+  with pytest.raises(DataError, match=match):
     build(options(source, **change))
   assert read_manifest(source / 'out') == manifest
   _, report = build(options(source, overwrite=True, **change))
@@ -60,6 +62,13 @@ def test_other_options_need_overwrite(source, change):
   shards = [n for n in contents(source / 'out') if 'array_record' in n]
   assert len(shards) == 3
   assert len(open_split(source / 'out', 'train')) == 3
+
+
+def test_other_files_need_overwrite(source):
+  build(options(source))
+  np.save(source / 'image' / 'v3.npy', np.zeros((2, 4), np.float32))
+  with pytest.raises(DataError, match='--overwrite. The options are the same: the files'):
+    build(options(source))
 
 
 def test_a_foreign_folder_is_left_alone(source):

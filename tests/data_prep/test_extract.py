@@ -290,6 +290,7 @@ def test_unexpected_errors_of_one_video_do_not_end_the_run(paths, tmp_path, monk
   ('options', 'message'),
   [
     (('--videos=/no/such/folder',), 'no such folder'),
+    ((f'--videos={__file__}',), 'is a file; give the folder it lies in'),
     (('--streams=image:resnet',), 'unknown extractor'),
     (('--streams=efficientnet_lite0',), 'NAME:EXTRACTOR'),
     (('--streams=a:random_vector,a:random_grid',), 'given twice'),

@@ -1,12 +1,8 @@
 """Each form of features is read as it was written, or it is said what is wrong with it."""
 
-import contextlib
-import io
 import os
 import pathlib
 import pickle
-import sys
-import tarfile
 
 import h5py
 import numpy as np
@@ -90,66 +86,6 @@ def test_scores_beside_the_only_array_need_no_key(tmp_path):
   reader = open_features('objects', path)
   assert sorted(reader.ids) == ['a', 'b']
   assert reader.read('b').shape == (2, 3, 4)
-
-
-def test_h5_table_with_ids(tmp_path):
-  table = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
-  for ids, names in (
-    (np.array([b'v1', b'v2', b'v3']), ['v1', 'v2', 'v3']),
-    (np.array([7, 8, 9]), ['7', '8', '9']),
-    (np.array(['x', 'ä', 'z'], object), ['x', 'ä', 'z']),
-  ):
-    path = tmp_path / f'{names[0]}.h5'
-    with h5py.File(path, 'w') as file:
-      if ids.dtype == object:
-        file.create_dataset('ids', data=ids, dtype=h5py.string_dtype())
-      else:
-        file['ids'] = ids
-      file['resnet'] = table
-    reader = open_features('image', path)
-    assert list(reader.ids) == names
-    np.testing.assert_array_equal(reader.read(names[1]), table[1], strict=True)
-  with h5py.File(tmp_path / 'list.h5', 'w') as file:
-    file['ids'], file['a'], file['b'] = [b'a', b'b'], table[0], table[1]
-  reader = open_features('image', tmp_path / 'list.h5')
-  assert sorted(reader.ids) == ['a', 'b', 'ids']
-  np.testing.assert_array_equal(reader.read('b'), table[1], strict=True)
-  with h5py.File(tmp_path / 'two.h5', 'w') as file:
-    file['ids'], file['image'] = [b'a', b'b'], table
-  with pytest.raises(DataError, match=r"\['a'\]: 'image' has shape \(3, 2, 4\), but there are 2"):
-    open_features('image', tmp_path / 'two.h5').read('a')
-  with h5py.File(tmp_path / 'one.h5', 'w') as file:
-    file['ids'], file['image'] = [b'a', b'a'], table
-  with pytest.raises(DataError, match="id 'a' is there twice"):
-    open_features('image', tmp_path / 'one.h5')
-
-
-def test_h5_links_and_objects(tmp_path):
-  path = tmp_path / 'image.h5'
-  with h5py.File(path, 'w') as file:
-    file['group/a'] = np.ones((2, 4))
-    file['again'] = file['group/a']
-    file['soft'] = h5py.SoftLink('/group/a')
-    file['gone'] = h5py.SoftLink('/nowhere')
-    file['group/up'] = h5py.SoftLink('/')
-    file.create_dataset('words', data=['x'], dtype=h5py.string_dtype())
-  reader = open_features('image', path)
-  assert sorted(reader.ids) == ['again', 'gone', 'group/a', 'soft', 'words']
-  assert reader.read('soft').shape == reader.read('again').shape == (2, 4)
-  with pytest.raises(DataError, match=r"image.h5\['gone'\]: cannot be read"):
-    reader.read('gone')
-
-
-def test_damaged_data_set_in_h5(tmp_path):
-  path = tmp_path / 'image.h5'
-  with h5py.File(path, 'w') as file:
-    file.create_dataset('a', data=np.arange(4000.0), compression='gzip')
-    offset = file['a'].id.get_chunk_info(0).byte_offset
-  data = bytearray(path.read_bytes())
-  data[offset : offset + 50] = b'\xff' * 50
-  path.write_bytes(data)
-  with pytest.raises(DataError, match=r"image.h5\['a'\]: cannot be read"):
-    open_features('image', path).read('a')
 
 
 @pytest.mark.parametrize('protocol', range(6))
@@ -256,100 +192,6 @@ def test_nothing_to_open(tmp_path):
     file.create_group('empty')
   with pytest.raises(DataError, match='no data set in it'):
     open_features('image', tmp_path / 'b.h5')
-
-
-def test_tar_files(tmp_path):
-  path = feature_files.write_tar(tmp_path / 'a', {'v1': np.ones((9, 4)), 'v2': np.ones((9, 4))})
-  whole = path.read_bytes()
-  for damaged, match in (
-    (whole[:1024], 'truncated or damaged'),
-    (whole[:512], 'damaged'),
-    (whole[:1100], 'truncated or damaged'),
-    (whole + whole, 'more data after the end'),
-    (whole[:1024] + b'x' * 512 + whole[1024:], 'truncated or damaged'),
-  ):
-    path.write_bytes(damaged)
-    with pytest.raises(DataError, match=match):
-      open_features('image', path)
-  path.write_bytes(whole)
-  feature_files.write_tar(tmp_path / 'b', {'x/v3': np.ones((2, 4))})
-  reader = open_features('image', tmp_path)
-  assert sorted(reader.ids) == ['v1', 'v2', 'x/v3']
-  path.write_bytes(whole[:700])
-  with pytest.raises(DataError, match=r"a.tar\['v1'\]: v1.npy: truncated"):
-    reader.read('v1')
-  path.write_bytes(whole)
-  feature_files.write_tar(tmp_path / 'b', {'v1': np.ones((2, 4))})
-  with pytest.raises(DataError, match='v1.npy is there twice'):
-    open_features('image', tmp_path)
-  with tarfile.open(tmp_path / 'c.tar', 'w:gz') as archive:
-    archive.addfile(tarfile.TarInfo('v.npy'), io.BytesIO())
-  with pytest.raises(DataError, match='compressed'):
-    open_features('image', tmp_path / 'c.tar')
-
-
-def test_truncated_lmdb(tmp_path):
-  path = feature_files.write_lmdb(tmp_path / 'a', {f'v{i}': np.ones((99, 4)) for i in range(9)})
-  whole = (path / 'data.mdb').read_bytes()
-  for size in (0, 100, 5000, 9000, len(whole) - 1):
-    (path / 'data.mdb').write_bytes(whole[:size])
-    with pytest.raises(DataError, match=r'data.mdb: (truncated|cannot be read as LMDB)'):
-      open_features('image', path)
-
-
-def test_damaged_pages_of_lmdb_do_not_end_the_process(tmp_path):
-  arrays = {f'v{i:03d}': np.full((99, 4), i, np.float32) for i in range(40)}
-  path = feature_files.write_lmdb(tmp_path / 'a', arrays)
-  whole = (path / 'data.mdb').read_bytes()
-  refused = 0
-  for page in range(2, len(whole) // 4096, 9):  # The first two say where the others are.
-    broken = bytearray(whole)
-    broken[4096 * page : 4096 * page + 64] = b'\xff' * 64
-    (path / 'data.mdb').write_bytes(broken)
-    try:
-      reader = open_features('image', path)
-    except DataError as error:
-      refused += 'data.mdb: ' in str(error)
-      continue
-    for name in reader.ids:
-      with contextlib.suppress(DataError):
-        reader.read(name)
-  assert refused
-
-
-def test_what_a_store_notes_of_itself_is_no_video(tmp_path):
-  notes = {'__keys__': pickle.dumps({'a'}), '__value_dumps__': pickle.dumps('identity')}
-  path = feature_files.write_lmdb(tmp_path / 'a', {**notes, 'a': npz({'feat': np.ones((2, 4))})})
-  assert list(open_features('image', path).ids) == ['a']
-
-
-def test_tables_without_ids(tmp_path):
-  feats = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
-  file = feature_files.write_h5(tmp_path / 'a', {'feats': feats, 'lens': np.array([2, 2, 1])})
-  reader = open_features('image', file, 'feats', 'video7')
-  assert list(reader.ids) == ['video7', 'video8', 'video9']
-  np.testing.assert_array_equal(reader.read('video8'), feats[1])
-  assert list(open_features('image', file, 'feats', 'clip_008').ids)[1:] == ['clip_009', 'clip_010']
-  for key, first, match in (
-    (None, 'v0', 'none of them named'),
-    ('feats', 'video', '--rows=image=video: an id with a number'),
-  ):
-    with pytest.raises(DataError, match=match):
-      open_features('image', file, key, first)
-
-
-def test_two_streams_of_one_lmdb(tmp_path):
-  value = npz({'image': np.ones((2, 4)), 'motion': np.zeros((2, 3))})
-  path = feature_files.write_lmdb(tmp_path / 'a', {'v': value})
-  image, motion = open_features('image', path), open_features('motion', path)
-  assert (image.read('v').shape, motion.read('v').shape) == ((2, 4), (2, 3))
-
-
-def test_lmdb_is_an_extra(tmp_path, monkeypatch):
-  path = feature_files.write_lmdb(tmp_path / 'a', {'v': np.ones((2, 4))})
-  monkeypatch.setitem(sys.modules, 'lmdb', None)
-  with pytest.raises(DataError, match=r'pip install .vidcap_jax\[lmdb\]'):
-    open_features('image', path)
 
 
 def test_a_data_set_is_a_source_of_features(source):

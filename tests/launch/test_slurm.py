@@ -129,6 +129,8 @@ def test_without_slurm(monkeypatch, capsys):
   ('argv', 'message'),
   [
     (['--nodes=2'], 'nothing after --'),
+    (['--nodes=0', '--', '-c'], '--nodes=0: at least 1'),
+    (['--time=a day', '--', '-c'], '--time=a day: give MINUTES, HOURS:MINUTES:SECONDS'),
     (['--setup=/nowhere', '--', '-c'], '--setup=/nowhere: no such file'),
     (['--sbatch=script', '--', '-c'], '--sbatch=script: options look like --partition=gpu'),
     (['--', '--coordinator=a:1'], '--coordinator is what this launcher or the cluster says'),
