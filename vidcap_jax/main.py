@@ -13,6 +13,7 @@ On several machines the same command is started on each; see docs/distributed.md
 
 import os
 import pathlib
+import signal
 import sys
 
 from absl import app, flags, logging
@@ -173,7 +174,7 @@ def main(argv: list[str]) -> int:
     return 1
   except BrokenPipeError:  # whoever read the captions has enough of them, e.g. head
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second one at exit
-    return 0
+    return 0 if _MODE.value == 'predict' else 128 + signal.SIGPIPE  # as a shell reports it
   except KeyboardInterrupt:
     again = '; the same command goes on from the last checkpoint' if _MODE.value == 'train' else ''
     print(f'Ctrl-C: ended{again}', file=sys.stderr)

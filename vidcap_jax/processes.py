@@ -44,12 +44,12 @@ def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterato
     # One may be done long before another, which still scores captions.
     _client().wait_at_barrier('vidcap_jax_end', _A_DAY * 1000)
   except UserError as error:
-    print(f'{who}: error: {error}', file=sys.stderr)
+    _tell(f'{who}: error: {error}')
     _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
   except KeyboardInterrupt:
     _end(watchdog, 130, f'process {place.index} was interrupted')
   except BaseException as error:
-    print(f'{who}:\n{traceback.format_exc()}', file=sys.stderr, flush=True)
+    _tell(f'{who}:\n{traceback.format_exc()}')
     if _of_runtime(error):
       watchdog.wait_for_verdict()  # a collective fails when a peer is gone: it is the one to name
     _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
@@ -106,6 +106,11 @@ def _client():
   from jax._src import distributed
 
   return distributed.global_state.client
+
+
+def _tell(text: str) -> None:
+  with contextlib.suppress(OSError):  # whoever read it may be gone, as a launcher that was killed
+    print(text, file=sys.stderr, flush=True)
 
 
 def _end(watchdog: Watchdog, code: int, reason: str) -> None:
