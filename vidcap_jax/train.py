@@ -81,6 +81,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   for section, key in (('train', 'epochs'), ('eval', 'every_epochs')):
     if not config[section][key] > 0:
       raise ConfigError(f'config.{section}.{key}={config[section][key]}: must be above 0')
+  traced = profile.steps_of(config.log.profile)
 
   # ---------------------------------------------------------------- data
   manifest = read_manifest(config.data.dir)
@@ -248,7 +249,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
-  trace = profile.Trace(profile.steps_of(config.log.profile), workdir / 'profile', say)
+  trace = profile.Trace(traced, workdir / 'profile', say)
   stop = False
   with StopSignal() as stop_signal:
     try:
