@@ -49,6 +49,9 @@ def small(kind: str):
     return transformers.CLIPModel(both)
   if kind == 'videomae':
     return transformers.VideoMAEModel(transformers.VideoMAEConfig(**VIDEO, tubelet_size=2))
+  if kind == 'vivit':
+    places = {k: v for k, v in VIDEO.items() if k != 'patch_size'}
+    return transformers.VivitModel(transformers.VivitConfig(**places, tubelet_size=[2, 8, 8]))
   return transformers.TimesformerModel(transformers.TimesformerConfig(**VIDEO))
 
 
@@ -75,7 +78,7 @@ def test_clip(folder):
   np.testing.assert_allclose(found['grid'].reshape(2, 16, 16), tokens, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize('kind', ['videomae', 'timesformer'])
+@pytest.mark.parametrize('kind', ['videomae', 'timesformer', 'vivit'])
 def test_video_networks(folder, kind):
   model = save(small(kind), folder)
   extractor, network = transformers_models.family('someone/small')
