@@ -69,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
   for name in ('nodes', 'gpus_per_node', 'cpus_per_node'):
     if getattr(flags, name) < 1:
       made.error(f'--{name}={getattr(flags, name)}: at least 1')
+  if flags.restarts < 0:
+    made.error(f'--restarts={flags.restarts}: 0 or more')
   if not re.fullmatch(TIME, flags.time):
     made.error(
       f'--time={flags.time}: give MINUTES, HOURS:MINUTES:SECONDS or DAYS-HOURS, as sbatch reads it'

@@ -7,10 +7,11 @@ import pytest
 from ml_collections import ConfigDict
 
 from benchmarks import outcome
+from configs import common
 from tests import tiny
 from vidcap_jax import checkpoint, experiment
 from vidcap_jax.data.schema import DataError
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.journal import read_journal
 
@@ -32,6 +33,12 @@ def scores(monkeypatch):
 
   monkeypatch.setattr(metrics, 'score', score)
   return script
+
+
+def reward(baseline) -> ConfigDict:
+  objective = common.self_critical()
+  objective.baseline = baseline
+  return objective
 
 
 def staged(data, order=('first', 'second'), **stages) -> ConfigDict:
@@ -116,6 +123,22 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
       {'one': {'train': {'init_from': '/nowhere'}}},
       r'init_from.*nowhere: no such folder',
     ),
+    # What is wrong with the second is found before the first is trained.
+    (
+      ('one', 'two'),
+      {'one': {}, 'two': {'optimizer': {'name': 'sgdd'}}},
+      "stage 'two': unknown optimizer 'sgdd'",
+    ),
+    (
+      ('one', 'two'),
+      {'one': {}, 'two': {'model': {'variant': 'spatial'}}},
+      "stage 'two': .*stream",
+    ),
+    (
+      ('one', 'two'),
+      {'one': {}, 'two': {'objective': reward('x'), 'train': {'init_from': 'stage:one'}}},
+      "stage 'two': unknown objective.baseline 'x'",
+    ),
     (('one',), {'one': {'data': {'cache': 'disk'}}}, "data.cache='disk' is not known; known: none"),
     (('one',), {'one': {'mesh': {'params': 'half'}}}, "unknown mesh.params 'half'; known: repl"),
   ],
@@ -127,6 +150,50 @@ def test_wrong_stages(order, stages, message, tiny_data, tmp_path):
 
 
 # ---------------------------------------------------------------- workdirs
+
+
+def test_what_changes_no_result_may_change(two_stages):
+  config, workdir = two_stages
+  other = config.copy_and_resolve_references()
+  other.log.every_steps, other.checkpoint.keep, other.eval.splits = 7, 2, ('val',)
+  experiment.check_config(other, workdir)
+
+
+def test_scores_that_another_command_left_are_made_again(two_stages, tmp_path, monkeypatch):
+  config, workdir = two_stages
+  shutil.copytree(workdir, tmp_path / 'work')
+  tiny.run(config, tmp_path / 'work')
+  path = tmp_path / 'work' / 'eval' / 'test' / 'metrics.json'
+  right, made = json.loads(path.read_text()), []
+  whole = experiment.evaluate.evaluate
+  monkeypatch.setattr(
+    experiment.evaluate, 'evaluate', lambda *a, **k: made.append(a[2]) or whole(*a, **k)
+  )
+  tiny.run(config, tmp_path / 'work')
+  assert made == []
+  for wrong in (
+    {'data': {**right['data'], 'hash': 'other'}},
+    {'decode': {**right['decode'], 'beam': 7}},
+    {'ensemble': {'checkpoints': ['/one', '/other']}},
+  ):
+    path.write_text(json.dumps({**right, **wrong}))
+    tiny.run(config, tmp_path / 'work')
+    assert json.loads(path.read_text()) == right
+  path.write_text('{"CIDEr": 0.')
+  tiny.run(config, tmp_path / 'work')
+  assert json.loads(path.read_text()) == right
+  assert made == ['test'] * 4
+
+
+def test_a_finished_stage_whose_checkpoint_is_damaged(two_stages, tmp_path):
+  config, workdir = two_stages
+  again = tmp_path / 'work'
+  shutil.copytree(workdir, again)
+  for file in (again / 'checkpoints' / 'second').rglob('*'):
+    if file.is_file() and 'metadata' in file.parts:
+      file.write_bytes(file.read_bytes()[:9])
+  with pytest.raises(DataError, match="'second' is noted as finished: take it out of"):
+    tiny.run(config, again)
 
 
 def test_another_config_is_refused(two_stages):
@@ -233,6 +300,13 @@ def test_training_goes_on_from_the_newest_whole_checkpoint(two_stages, tmp_path,
 
 
 # ---------------------------------------------------------------- seeds
+
+
+def test_seeds_that_are_there_twice(tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data)
+  config.seeds = (0, 1, 0)
+  with pytest.raises(ConfigError, match='a seed is there twice'):
+    tiny.run(config, tmp_path / 'work')
 
 
 def test_seeds(tiny_data, tmp_path, scores, capsys):

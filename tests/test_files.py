@@ -27,6 +27,25 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
   assert [p.name for p in tmp_path.iterdir()] == ['stages.json']
 
 
+def test_a_folder_is_one_process_s_at_a_time(tmp_path, bucket):
+  folder = tmp_path / 'work'
+  with files.locked(folder):
+    again = files.locked(folder)
+    with pytest.raises(UserError, match='work: another process is training there'):
+      again.__enter__()
+  with files.locked(folder):
+    pass
+  for _ in range(2):  # nothing can be locked there
+    with files.locked(epath.Path('gs://runs/one')):
+      assert bucket.names() == []
+
+
+def test_damaged_json_is_named(tmp_path):
+  (tmp_path / 'stages.json').write_text('{"xe": {"ste')
+  with pytest.raises(DataError, match=r'stages.json: damaged, no JSON'):
+    restore.finished_stages(tmp_path)
+
+
 def test_journal_in_a_bucket(bucket):
   workdir = epath.Path('gs://runs/one')
   journal = Journal(workdir, 'xe', step=0)

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from vidcap_jax.data.schema import DataError
 from vidcap_jax.journal import Journal, read_journal
 
 
@@ -98,6 +99,18 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path):
   path.write_bytes(whole[:-9])
   write(tmp_path, 'xe', 2, [3])
   assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize('line', ['{"stage": "xe", "st', 'null', '[]', '{"step": 1}', ''])
+def test_a_damaged_line_is_named_and_nothing_removed(tmp_path, line):
+  write(tmp_path, 'xe', 0, [1, 2, 3])
+  path = tmp_path / 'metrics.jsonl'
+  lines = path.read_text().splitlines()
+  path.write_text('\n'.join([lines[0], line, *lines[2:]]))
+  before = path.read_bytes()
+  with pytest.raises(DataError, match=r'metrics.jsonl, line 2: no record of a run'):
+    write(tmp_path, 'xe', 3, [4])
+  assert path.read_bytes() == before
 
 
 def test_no_run_yet(tmp_path):

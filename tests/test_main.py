@@ -144,6 +144,9 @@ def test_a_fallback(command, tiny_run, tiny_data, tmp_path):
   assert f'0 of them filled in from {tiny_run}' in out
   code, _, err = command(*flags, '--fallback=/nowhere')
   assert (code, err) == (1, 'error: --fallback=/nowhere: no such folder\n')
+  code, _, err = command(*flags, '--weights=2')
+  assert (code, err.count('\n')) == (1, 1)
+  assert 'error: --weights are of several checkpoints; there is one' in err
 
 
 def test_an_export(command, tiny_run, tmp_path):

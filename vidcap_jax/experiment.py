@@ -1,6 +1,6 @@
 """A config's stages in order; then the scores. A finished stage is not run again."""
 
-import json
+import contextlib
 import statistics
 from collections.abc import Callable, Mapping
 
@@ -21,8 +21,9 @@ from vidcap_jax import (
   start,
 )
 from vidcap_jax.data.schema import DataError, read_manifest
-from vidcap_jax.errors import ConfigError
-from vidcap_jax.files import write_json
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.files import locked, read_json, write_json
+from vidcap_jax.stage import set_up
 from vidcap_jax.train import train
 
 # What a stage does, by ``config.task``: (stage's config, its name, workdir, mesh) -> what is noted.
@@ -39,12 +40,20 @@ def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
 
   Raises:
     DataError: the workdir was made with another config, or data and config don't fit together.
+    UserError: another process is training there.
   """
+  with locked(workdir) if distributed.is_main() else contextlib.nullcontext():
+    _run(config, workdir, mesh)
+
+
+def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
   if not config.seeds:
     run_one(config, workdir, mesh)
     return
   if wrong := [seed for seed in config.seeds if not isinstance(seed, int)]:
     raise ConfigError(f'config.seeds are whole numbers, e.g. --config.seeds=0,1,2; not {wrong}')
+  if len(set(config.seeds)) < len(config.seeds):
+    raise ConfigError(f'config.seeds={tuple(config.seeds)}: a seed is there twice')
   reports = {}
   for seed in config.seeds:
     one = config.copy_and_resolve_references()
@@ -68,6 +77,7 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
     config.data.dir = prepare_data(config, workdir)
   reports: dict[str, dict[str, dict]] = {}  # stage -> split -> scores
   stages = {stage: stage_config(config, stage) for stage in config.order}
+  check_stages(stages, mesh)
   scored = [stage for stage, its in stages.items() if its.task in SCORED]
   for stage, its in stages.items():
     finished = restore.finished_stages(workdir)
@@ -88,12 +98,26 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
     _say(evaluate.side_by_side(reports))
   if rendered and config.data.recipe.show:
     show_clips(config, workdir, mesh)
-  if scored:
+  if any(reports.values()):
     _say(
       f'results are in {workdir / "eval"}; to caption videos: python -m vidcap_jax.main '
       f'--mode=predict --checkpoint={workdir} --inputs=FILES'
     )
   return reports[scored[-1]] if scored else {}
+
+
+def check_stages(stages: Mapping[str, ConfigDict], mesh: Mesh) -> None:
+  """Whether data, model and settings of each fit together, before the first is trained.
+
+  Raises:
+    ConfigError, DataError: naming the stage.
+  """
+  for stage, its in stages.items():
+    if its.task == 'train':
+      try:
+        set_up(its, mesh)
+      except UserError as error:
+        raise type(error)(f'stage {stage!r}: {error}') from None
 
 
 def _best(noted: dict, metric: str) -> str:
@@ -132,12 +156,24 @@ def evaluate_stage(
     if split not in manifest.splits:
       continue
     done = folder / split / 'metrics.json'
-    report = json.loads(done.read_text()) if done.is_file() else {}
+    report = _report_of(done)
+    # Another command may have scored the checkpoint on other data, or in another way.
+    decode = settings.as_saved(its.decode)
+    same = report.get('data', {}).get('hash') == manifest.hash and (
+      fused is not None or report.get('decode', decode) == decode
+    )
     filled = report.get('fallback', {}).get('checkpoint')
-    made_by = (report.get('checkpoint'), filled, report.get('fusion'))
-    if made_by != (path, second and str(second), fused):
+    made_by = (report.get('checkpoint'), filled, report.get('fusion'), report.get('ensemble'))
+    if not same or made_by != (path, second and str(second), fused, None):
       together = fusion.restored_from(fused, its.fuse.candidates, mesh) if fused else None
-      restored = together.members[0] if together else restore.restore(epath.Path(path), mesh)
+      try:
+        restored = together.members[0] if together else restore.restore(epath.Path(path), mesh)
+      except DataError as error:
+        raise DataError(
+          f'{error}; stage {stage!r} is noted as finished: take it out of '
+          f'{workdir / "stages.json"}, and the same command trains it again from its last whole '
+          'checkpoint'
+        ) from error
       fallback = restore.restore(second, mesh) if second else None
       report = evaluate.evaluate(
         restored, config.data.dir, split, folder / split, fallback, together
@@ -146,6 +182,13 @@ def evaluate_stage(
       _say(f'[{stage}] {split}, step {report["checkpoint_step"]}: {evaluate.summary(report)}')
     reports[split] = report
   return reports
+
+
+def _report_of(path: epath.Path) -> dict:
+  try:
+    return read_json(path) if path.is_file() else {}
+  except DataError:  # it is written anew
+    return {}
 
 
 def fallback_of(config: ConfigDict, workdir: epath.Path) -> epath.Path | None:
@@ -249,7 +292,7 @@ def prepare_data(config: ConfigDict, workdir: epath.Path) -> str:
 # Settings that may be others when a run goes on: where the same ones stand, what devices there are,
 # and what changes no result.
 _FREE = (
-  *('source', 'mesh.', 'data.cache', 'data.threads', 'log.profile'),
+  *('source', 'mesh.', 'data.cache', 'data.threads', 'log.', 'checkpoint.', 'eval.splits'),
   *('runtime.check_nans', 'runtime.compilation_cache'),
 )
 
@@ -268,7 +311,7 @@ def check_config(config: ConfigDict, workdir: epath.Path) -> None:
     if distributed.is_main():
       write_json(path, ours)
     return
-  theirs = json.loads(path.read_text())
+  theirs = read_json(path)
   changed = settings.differing(theirs, ours)
   changed = {k: v for k, v in changed.items() if not k.startswith(_FREE)}
   if changed:

@@ -4,12 +4,16 @@ import contextlib
 import errno
 import json
 import os
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
 from etils import epath
 
+from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import UserError
+
+LOCK = '.lock'  # in a workdir, held while a process trains there
 
 # What the user can mend: no room, and folders that can't be written to or made.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -35,6 +39,48 @@ def write_text(path: epath.PathLike, text: str) -> None:
 def write_json(path: epath.PathLike, data: Any, ensure_ascii: bool = True) -> None:
   """As ``write_text``."""
   write_text(path, json.dumps(data, indent=1, ensure_ascii=ensure_ascii) + '\n')
+
+
+def read_json(path: epath.PathLike) -> Any:
+  """What ``write_json`` wrote.
+
+  Raises:
+    DataError: it is no JSON.
+  """
+  try:
+    return json.loads(epath.Path(path).read_text(encoding='utf-8'))
+  except ValueError as error:
+    raise DataError(
+      f'{path}: damaged, no JSON ({error}); bring it back from a copy, or use another --workdir'
+    ) from None
+
+
+@contextlib.contextmanager
+def locked(folder: epath.PathLike) -> Iterator[None]:
+  """Keeps others that ask for it out of a folder, which is made; not in an object store.
+
+  The lock goes with the process, however it ends.
+
+  Raises:
+    UserError: another process has it.
+  """
+  epath.Path(folder).mkdir(parents=True, exist_ok=True)
+  if not is_local(folder):
+    yield
+    return
+  import fcntl  # not on Windows, where nothing else asks for it
+
+  with pathlib.Path(folder, LOCK).open('a') as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise UserError(
+        f'{folder}: another process is training there; wait for it or stop it, or use another '
+        '--workdir'
+      ) from None
+    except OSError:  # a disk without locks
+      pass
+    yield
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from etils import epath
 
+from vidcap_jax.data.schema import DataError
 from vidcap_jax.files import is_local, write_text
 
 # Fields that differ between equal runs; everything else is reproducible.
@@ -79,15 +80,25 @@ class Journal:
 
 
 def read_journal(workdir: epath.PathLike) -> list[dict]:
-  """All whole records of a run's metrics.jsonl; a last line cut short by a kill is left out."""
+  """All whole records of a run's metrics.jsonl; a last line cut short by a kill is left out.
+
+  Raises:
+    DataError: a damaged line before the last.
+  """
   path = epath.Path(workdir) / 'metrics.jsonl'
   records = []
   if path.is_file():
-    for line in path.read_text().splitlines():
+    lines = path.read_text().splitlines()
+    for number, line in enumerate(lines, 1):
       try:
-        records.append(json.loads(line))
-      except ValueError:
-        break
+        record = json.loads(line)
+        records.append({'stage': record['stage'], 'step': record['step'], **record})
+      except (ValueError, KeyError, TypeError):
+        if number == len(lines):
+          break
+        raise DataError(
+          f'{path}, line {number}: no record of a run; mend or remove that line'
+        ) from None
   return records
 
 

@@ -152,6 +152,8 @@ def _run() -> int:
     export.export(first, pathlib.Path(_required(_OUT)))
     return 0
   weights = _weights()
+  if weights and not others:
+    raise UserError('--weights are of several checkpoints; there is one: leave them out')
   if _MODE.value == 'evaluate':
     second = _FALLBACK.value and restore.find_checkpoint(_FALLBACK.value, '--fallback')
     fallback = restore.restore(second, mesh, _DECODE.value) if second else None

@@ -1,7 +1,6 @@
 """A checkpoint found, read and made ready to caption; nothing else is needed for it."""
 
 import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.settings import LATER, check_decode
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.features import example_inputs
+from vidcap_jax.files import read_json
 from vidcap_jax.models.captioner import init_params, is_captioner
 
 
@@ -80,7 +80,7 @@ def _ranks_captions(path: epath.Path) -> bool:
 def finished_stages(workdir: epath.Path) -> dict[str, dict]:
   """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
   path = workdir / 'stages.json'
-  return json.loads(path.read_text()) if path.is_file() else {}
+  return read_json(path) if path.is_file() else {}
 
 
 def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:

@@ -19,7 +19,6 @@ from vidcap_jax import (
   distributed,
   evaluate,
   key_frames,
-  models,
   profile,
   restore,
   sharding,
@@ -30,15 +29,15 @@ from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach, lacking
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, Manifest, read_manifest
+from vidcap_jax.data.schema import DataError, Manifest
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
-from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import diversity
-from vidcap_jax.features import check_categories, example_inputs, select_streams, stream_sizes
+from vidcap_jax.features import example_inputs
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, StopSignal, check_finite, signal_name
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
+from vidcap_jax.stage import set_up
 from vidcap_jax.step import initial_state, make_draw_steps, make_train_step
 from vidcap_jax.texts import read_texts
 from vidcap_jax.validation import make_validator, update_progress, validation_line
@@ -78,31 +77,10 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   """
   say = functools.partial(print, f'[{stage}]', flush=True) if distributed.is_main() else _silent
 
-  for section, key in (('train', 'epochs'), ('eval', 'every_epochs')):
-    if not config[section][key] > 0:
-      raise ConfigError(f'config.{section}.{key}={config[section][key]}: must be above 0')
-  traced = profile.steps_of(config.log.profile)
-
   # ---------------------------------------------------------------- data
-  manifest = read_manifest(config.data.dir)
-  if manifest.vocabulary is None:
-    raise DataError(
-      f'{config.data.dir} has no vocabulary, since it has no split train (it has: '
-      f'{", ".join(manifest.splits)}); build it with a training split'
-    )
-  for split in (config.data.train_split, config.data.val_split):
-    if split not in manifest.splits:
-      raise DataError(
-        f'{config.data.dir} has no split {split!r}; it has: {", ".join(manifest.splits)}. '
-        'Set config.data.train_split and config.data.val_split'
-      )
-  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
-  module = models.build(config.model, len(vocabulary), config.train.dtype)
-  streams = select_streams(module.config.needs, manifest.streams, f'the data set {config.data.dir}')
-  check_categories(module.config.needs, manifest)
-  sizes = stream_sizes(streams, config, module.config.needs)
-  length = (config.data.max_words or vocabulary.max_words) + 1
-  distributed.check_batch(config.train.batch_size, mesh)
+  parts = set_up(config, mesh)
+  manifest, vocabulary, module = parts.manifest, parts.vocabulary, parts.module
+  streams, sizes, length = parts.streams, parts.sizes, parts.length
   frames = key_frames.from_outside(config, module.config.needs, workdir)
   source = attach(open_split(config.data.dir, config.data.train_split), frames)
   texts = read_texts(source, config.data.threads)
@@ -249,7 +227,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
-  trace = profile.Trace(traced, workdir / 'profile', say)
+  trace = profile.Trace(parts.traced, workdir / 'profile', say)
   stop = False
   with StopSignal() as stop_signal:
     try:

@@ -13,6 +13,7 @@ JobSet and give the same command: kubectl delete jobset NAME. The data set and t
 the claim, which all pods mount: its access mode must be ReadWriteMany.
 """
 
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -39,12 +40,25 @@ def main(argv: Sequence[str] | None = None) -> int:
   made.add_argument('--spot', action='store_true', help='on spot nodes')
   flags, arguments = command.parse(made, argv)
   command.require(made, arguments)
+  for name in ('name', 'image', 'claim', 'namespace', 'tpu', 'gpu', 'topology'):
+    if getattr(flags, name) == '':
+      made.error(f'--{name}= is empty')
   if bool(flags.tpu) != bool(flags.topology):
     made.error('--topology goes with --tpu, e.g. --tpu=tpu-v5-lite-podslice --topology=4x4')
   if flags.gpu and flags.slices != 1:
     made.error('--slices are of TPUs; of GPU nodes there are --hosts')
   if min(flags.hosts, flags.slices, flags.chips_per_host) < 1:
     made.error('--hosts, --slices and --chips_per_host are 1 or more')
+  if flags.topology:
+    try:
+      chips = math.prod(int(side) for side in flags.topology.split('x'))
+    except ValueError:
+      made.error(f'--topology={flags.topology}: not of the form 4x4 or 2x2x4')
+    if chips != flags.hosts * flags.chips_per_host:
+      made.error(
+        f'--topology={flags.topology} has {chips} chips, but --hosts={flags.hosts} with '
+        f'--chips_per_host={flags.chips_per_host} have {flags.hosts * flags.chips_per_host}'
+      )
   pod = jobset.Pod(
     image=flags.image,
     arguments=tuple(arguments),

@@ -78,7 +78,9 @@ def test_groups_and_forced_words_of_equals(options):
   np.testing.assert_allclose(made.log_prob, alone.log_prob, rtol=1e-5)
 
 
-@pytest.mark.parametrize('weights', [(1.0,), (1.0, 0.0), (1.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+  'weights', [(1.0,), (1.0, 0.0), (1.0, 1.0, 1.0), (1.0, np.nan), (np.inf, 1.0)]
+)
 def test_weights_that_make_no_sense(weights):
   with pytest.raises(ConfigError, match='2 needs as many weights, all above 0'):
     join([toy.captioner] * 2, weights)

@@ -66,6 +66,13 @@ def test_hypotheses_as_lines_and_tables(tmp_path):
     ('h.json', '["a dog"]', 'item 0: no id'),
     ('h.json', '"a dog"', 'expected a json object or list'),
     ('h.json', '{}', 'holds no captions'),
+    (
+      'h.csv',
+      'id,caption\nv1,a dog, runs\n',
+      'row 1: not the 2 fields of its first line; a caption',
+    ),
+    ('h.csv', 'id,caption\nv1\n', 'row 1: not the 2 fields'),
+    ('h.csv', 'id;caption\nv1;a\n', 'row 1: no id .*; it has: id;caption'),
     ('h.doc', 'x', r'unknown kind of captions file; known: \.json'),
   ],
 )

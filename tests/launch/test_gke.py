@@ -157,6 +157,9 @@ def test_without_the_packages_that_check(monkeypatch, capsys):
     ([*GPU, '--slices=2'], '--slices are of TPUs'),
     ([TPU[0], *TPU[2:]], '--topology goes with --tpu'),
     ([*GPU, '--topology=4x4'], '--topology goes with --tpu'),
+    ([*GPU, '--claim='], '--claim= is empty'),
+    ([*TPU, '--hosts=3'], 'chips, but --hosts=3 with'),
+    ([TPU[0], '--topology=big', '--chips_per_host=4'], '--topology=big: not of the form 4x4'),
     ([*GPU, '--hosts=0'], '--hosts, --slices and --chips_per_host are 1 or more'),
   ],
 )

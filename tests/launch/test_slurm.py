@@ -129,6 +129,7 @@ def test_without_slurm(monkeypatch, capsys):
   ('argv', 'message'),
   [
     (['--nodes=2'], 'nothing after --'),
+    (['--restarts=-3', '--', '-c'], '--restarts=-3: 0 or more'),
     (['--nodes=0', '--', '-c'], '--nodes=0: at least 1'),
     (['--time=a day', '--', '-c'], '--time=a day: give MINUTES, HOURS:MINUTES:SECONDS'),
     (['--setup=/nowhere', '--', '-c'], '--setup=/nowhere: no such file'),

@@ -88,3 +88,6 @@ def test_settings():
     check_rewards({'spice': 1.0})
   with pytest.raises(ConfigError, match='empty or all zero'):
     check_rewards({'cider': 0.0})
+  for weight in (-1.0, float('nan'), float('inf')):
+    with pytest.raises(ConfigError, match='objective.rewards.bleu4=.*weights are 0 or more'):
+      check_rewards({'cider': 1.0, 'bleu4': weight})

@@ -29,7 +29,7 @@ def join(members: Sequence[Captioner], weights: Sequence[float] | None = None) -
     ConfigError: not a positive weight for each member.
   """
   given = [1.0] * len(members) if weights is None else list(weights)
-  if len(given) != len(members) or min(given) <= 0:
+  if len(given) != len(members) or not all(0 < weight < math.inf for weight in given):
     raise ConfigError(
       f'an ensemble of {len(members)} needs as many weights, all above 0; got {given}'
     )

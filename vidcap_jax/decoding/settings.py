@@ -1,5 +1,6 @@
 """The ``decode`` section of a config: checked, and carried out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ def check_decode(settings: Mapping) -> None:
   for name, least in (('beam', 1), ('min_length', 0), ('no_repeat_ngram', 0), ('n_best', 1)):
     if settings[name] < least:
       raise ConfigError(f'decode.{name} must be at least {least}, got {settings[name]}')
+  for name in ('length_penalty', 'diversity', 'temperature', 'top_p'):
+    if not math.isfinite(settings[name]):
+      raise ConfigError(f'decode.{name}={settings[name]}: not a finite number')
   if settings['n_best'] > most.get(method, settings['n_best']):
     raise ConfigError(
       f'decode.n_best={settings["n_best"]}: method {method!r} makes {most[method]} of a video at '

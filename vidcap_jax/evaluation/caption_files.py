@@ -114,6 +114,8 @@ def _read(path: pathlib.Path) -> list[Entry]:
     entries = list(readers[path.suffix]())
   except UnicodeDecodeError as error:
     raise MetricError(f'{path} is not UTF-8 text: {error}') from error
+  except OSError as error:
+    raise MetricError(f'{path}: {error.strerror}') from None
   if not entries:
     raise MetricError(f'{path} holds no captions')
   return entries
@@ -174,7 +176,13 @@ def _from_lines(path: pathlib.Path) -> Iterator[Entry]:
 
 def _from_csv(path: pathlib.Path) -> Iterator[Entry]:
   with path.open(encoding='utf-8-sig', newline='') as file:
-    for number, row in enumerate(csv.DictReader(file), 1):
+    reader = csv.DictReader(file)
+    for number, row in enumerate(reader, 1):
+      if None in row or None in row.values():
+        raise MetricError(
+          f'{path}, row {number}: not the {len(reader.fieldnames or ())} fields of its first line; '
+          'a caption with commas needs quotes'
+        )
       yield _entry(row, f'{path}, row {number}')
 
 
@@ -192,7 +200,8 @@ def _from_tabs(path: pathlib.Path) -> Iterator[Entry]:
 def _entry(item, where: str) -> Entry:
   key = next((k for k in ID_KEYS if k in item), None) if isinstance(item, dict) else None
   if key is None or item[key] in ('', None):
-    raise MetricError(f'{where}: no id (one of {", ".join(ID_KEYS)})')
+    found = f'; it has: {", ".join(map(str, item))}' if isinstance(item, dict) else ''
+    raise MetricError(f'{where}: no id (one of {", ".join(ID_KEYS)}){found}')
   captions = item.get('caption', item.get('captions'))
   if captions is None:
     raise MetricError(f'{where}: no caption')

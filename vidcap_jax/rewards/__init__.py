@@ -4,6 +4,7 @@ Captions and references are token ids on the device; one caption is scored at a 
 maps over the rest.
 """
 
+import math
 from collections.abc import Callable, Mapping
 
 import jax
@@ -27,10 +28,14 @@ HOST_REWARDS: Mapping[str, Callable[..., Callable]] = {'meteor': make_meteor}
 
 
 def check_rewards(weights: Mapping[str, float]) -> None:
-  """ConfigError for an unknown reward, or none at all."""
+  """ConfigError for an unknown reward, a weight that is no number of use, or none at all."""
   known = (*REWARDS, *HOST_REWARDS)
   if unknown := [name for name in weights if name not in known]:
     raise ConfigError(f'unknown objective.rewards {", ".join(unknown)}; known: {", ".join(known)}')
+  if wrong := [name for name, weight in weights.items() if not 0 <= weight < math.inf]:
+    raise ConfigError(
+      f'objective.rewards.{wrong[0]}={weights[wrong[0]]}: weights are 0 or more, and finite'
+    )
   if not any(weights.values()):
     raise ConfigError(
       'objective.rewards is empty or all zero; give one a weight, e.g. '
