@@ -92,13 +92,13 @@ def read_journal(workdir: epath.PathLike) -> list[dict]:
     for number, line in enumerate(lines, 1):
       try:
         record = json.loads(line)
-        records.append({'stage': record['stage'], 'step': record['step'], **record})
-      except (ValueError, KeyError, TypeError):
+      except ValueError:
         if number == len(lines):
           break
-        raise DataError(
-          f'{path}, line {number}: no record of a run; mend or remove that line'
-        ) from None
+        record = None
+      if not isinstance(record, dict) or not {'stage', 'step'} <= record.keys():
+        raise DataError(f'{path}, line {number}: no record of a run; mend or remove that line')
+      records.append(record)
   return records
 
 

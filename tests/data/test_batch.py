@@ -3,18 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.data.batches import SIZES, STREAMS
 from vidcap_jax.data.batch import check_batch_size, default_sizes, read_row, stack, subsample
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.data.vocabulary import build_vocabulary
 
-STREAMS = (
-  Stream('audio', 'vector', (3,), optional=True),
-  Stream('image', 'sequence', (None, 4), longest=7),
-  Stream('map', 'grid', (None, 2, 3, 5), longest=4),
-  Stream('objects', 'regions', (None, None, 6), longest=4, most_regions=5),
-)
-SIZES = {'audio': (), 'image': (5,), 'map': (3, 6), 'objects': (3, 4)}
 VOCABULARY = build_vocabulary(['a cat'], min_count=1, max_words=3)
 
 

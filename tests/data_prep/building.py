@@ -1,9 +1,10 @@
-"""A small data set's rows and features, and the options to build it."""
+"""A small data set's rows and features, the options to build it, and streams to extract."""
 
 import pathlib
 
 import numpy as np
 
+from data_prep import extractors
 from data_prep.builder import Options
 
 ROWS = [
@@ -42,3 +43,8 @@ def arguments(source) -> list[str]:
     *('--format=csv', f'--annotations={source}/clips.csv', '--min_count=1'),
     *(f'--features=image={source}/image', f'--out={source}/out'),
   ]
+
+
+def described(*names, how=None):
+  """Descriptions of streams that are named as their extractors."""
+  return {name: extractors.describe(name, how) for name in names}

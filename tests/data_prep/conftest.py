@@ -1,6 +1,9 @@
+import pathlib
+
 import numpy as np
 import pytest
 
+from data_prep import extract, render, shapes
 from tests.data_prep.building import ROWS, values
 
 
@@ -13,3 +16,16 @@ def source(tmp_path):
   for n in range(1, 6):
     np.save(tmp_path / 'image' / f'v{n}.npy', values(f'v{n}', (n, 4)))
   return tmp_path
+
+
+@pytest.fixture(scope='session')
+def clips(tmp_path_factory) -> pathlib.Path:
+  folder = tmp_path_factory.mktemp('clips')
+  for clip in shapes.plan(10, seed=3)[:4]:
+    render.write(clip, folder / f'{clip.video_id}.mp4')
+  return folder
+
+
+@pytest.fixture
+def paths(clips):
+  return extract.find_videos(clips)
