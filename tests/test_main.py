@@ -11,7 +11,7 @@ from absl import app, flags
 
 from data_prep.builder import Options, build
 from tests import tiny
-from vidcap_jax import experiment, main
+from vidcap_jax import command_line, experiment, main
 from vidcap_jax.evaluation import java
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -29,12 +29,12 @@ def command(monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', argv)
     try:
       with pytest.raises(SystemExit) as exited:
-        app.run(main.main, argv, flags_parser=main.command_line.parse)
+        app.run(main.main, argv, flags_parser=command_line.parse)
     finally:
       for name in list(flags.FLAGS):
         if name.startswith('config.'):
           delattr(flags.FLAGS, name)
-      for flag in flags.FLAGS.get_flags_for_module(main):
+      for flag in flags.FLAGS.get_flags_for_module(command_line):
         flag.unparse()
     code, (out, err) = exited.value.code, capsys.readouterr()
     if isinstance(code, str):  # what the interpreter would do

@@ -1,11 +1,91 @@
-"""Parsing flags: what is wrong with them is told in a line, with the config keys that are near."""
+"""The flags, and parsing them: what is wrong is told in a line, with config keys that are near."""
 
 import difflib
 import re
 import sys
 
 from absl import flags
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, config_flags
+
+from vidcap_jax.errors import UserError
+
+CONFIG = config_flags.DEFINE_config_file(
+  'config', None, 'Config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.'
+)
+MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict', 'export'], 'What to do.')
+WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
+CHECKPOINT = flags.DEFINE_string(
+  'checkpoint',
+  None,
+  'evaluate, predict, export: a workdir (best step of its last stage that makes captions) or step '
+  'folder; several, with commas between, caption together (not exported).',
+)
+WEIGHTS = flags.DEFINE_list(
+  'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: alike.'
+)
+FALLBACK = flags.DEFINE_string(
+  'fallback', None, 'evaluate: a checkpoint that captions videos without the features of the first.'
+)
+DATA = flags.DEFINE_string('data', None, 'evaluate: data set folder; default: the one trained on.')
+SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
+OUTPUT = flags.DEFINE_string('output', None, 'evaluate: results; default WORKDIR/eval/SPLIT.')
+INPUTS = flags.DEFINE_string(
+  'inputs', None, 'predict: videos and folders of them, or NAME=FEATURES,… for each stream.'
+)
+OUT = flags.DEFINE_string('out', None, 'export: a new folder; see docs/export.md.')
+DECODE = flags.DEFINE_multi_string(
+  'decode',
+  [],
+  'evaluate, predict, export: changes a decoding setting, e.g. --decode=beam=3. Repeatable.',
+)
+COORDINATOR = flags.DEFINE_string(
+  'coordinator', None, 'Of several processes: HOST:PORT that process 0 listens on.'
+)
+NUM_PROCESSES = flags.DEFINE_integer(
+  'num_processes', None, 'How many there are, where the environment does not say.', lower_bound=1
+)
+PROCESS_ID = flags.DEFINE_integer(
+  'process_id', None, 'Which of them this is, from 0.', lower_bound=0
+)
+PEER_TIMEOUT = flags.DEFINE_float(
+  'peer_timeout', 60.0, 'Seconds within which all end when one is lost.', lower_bound=2.0
+)
+PROFILE = flags.DEFINE_string(
+  'profile', None, 'train: FIRST:LAST, writes a trace of these steps to WORKDIR/profile.'
+)
+START_TIMEOUT = flags.DEFINE_float(
+  'start_timeout', 300.0, 'Seconds to wait for all to start.', lower_bound=1.0
+)
+
+
+# What each mode needs, looked for before anything heavy is imported.
+NEEDED = {
+  'train': (CONFIG, WORKDIR),
+  'evaluate': (CHECKPOINT,),
+  'predict': (CHECKPOINT, INPUTS),
+  'export': (CHECKPOINT, OUT),
+}
+
+
+def required(flag: flags.FlagHolder):
+  """The flag's value; UserError where it is not given."""
+  if flag.value is None:
+    raise UserError(f'--mode={MODE.value} needs --{flag.name}; see --help')
+  return flag.value
+
+
+def weights() -> list[float] | None:
+  """--weights as numbers; UserError where they are none."""
+  given = WEIGHTS.value
+  try:
+    return [float(weight) for weight in given] if given else None
+  except ValueError:
+    raise UserError(f'--weights={",".join(given or ())}: not numbers') from None
+
+
+def place() -> tuple[str | None, int | None, int | None]:
+  """--coordinator, --num_processes and --process_id, as ``cluster.find`` takes them."""
+  return COORDINATOR.value, NUM_PROCESSES.value, PROCESS_ID.value
 
 
 def parse(argv: list[str]) -> list[str]:

@@ -1,0 +1,95 @@
+"""What each --mode does with its flags."""
+
+import pathlib
+import sys
+
+import jax
+from absl import flags
+from etils import epath
+from jax.sharding import Mesh
+from ml_collections import config_flags
+
+from vidcap_jax import (
+  command_line,
+  distributed,
+  evaluate,
+  experiment,
+  export,
+  predict,
+  restore,
+  runtime,
+  train,
+)
+from vidcap_jax.command_line import required
+from vidcap_jax.errors import UserError
+from vidcap_jax.restore import Restored
+
+
+def train_mode() -> int:
+  """Trains all stages; 143 after SIGTERM, as a shell reports what was stopped and did not fail."""
+  config, workdir = required(command_line.CONFIG), epath.Path(required(command_line.WORKDIR))
+  config.log.profile = command_line.PROFILE.value or config.log.profile
+  runtime.apply(config.runtime)
+  config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
+  try:
+    experiment.run(config, workdir, distributed.make_mesh(config.mesh.data, config.mesh.model))
+  except train.Preempted as stopped:
+    print(stopped, file=sys.stderr)
+    return 128 + stopped.signal
+  return 0
+
+
+def evaluate_mode() -> int:
+  """Captions and scores a split."""
+  mesh = _mesh()
+  first, others, weights = _restored(mesh)
+  given = command_line.FALLBACK.value
+  path = restore.find_checkpoint(given, '--fallback') if given else None
+  fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
+  data, split = command_line.DATA.value, command_line.SPLIT.value
+  output = command_line.OUTPUT.value
+  evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
+  return 0
+
+
+def predict_mode() -> int:
+  """Captions videos or feature files; 1 if some could not be."""
+  first, others, weights = _restored(_mesh())
+  return predict.predict(first, required(command_line.INPUTS), others, weights)
+
+
+def export_mode() -> int:
+  """Writes a checkpoint's decoders for other programs."""
+  first, others, _ = _restored(_mesh())
+  if others:
+    raise UserError('--mode=export takes one checkpoint; several together are not exported')
+  export.export(first, pathlib.Path(required(command_line.OUT)))
+  return 0
+
+
+def _mesh() -> Mesh:
+  """All devices; stdout may be for captions alone, so what it is goes to stderr."""
+  mesh = distributed.make_mesh()
+  if distributed.is_main() and jax.process_count() > 1:
+    print(distributed.layout(mesh), file=sys.stderr, flush=True)
+  return mesh
+
+
+def _restored(mesh: Mesh) -> tuple[Restored, list[Restored], list[float] | None]:
+  """The first checkpoint of --checkpoint, those that caption with it, and --weights of all."""
+  weights = command_line.weights()
+  given = required(command_line.CHECKPOINT).split(',')
+  paths = [restore.find_checkpoint(path) for path in given]
+  if weights and len(paths) == 1:
+    raise UserError('--weights are of several checkpoints; there is one: leave them out')
+  first, *others = (restore.restore(path, mesh, command_line.DECODE.value) for path in paths)
+  runtime.apply(first.config.get('runtime', {}))
+  return first, others, weights
+
+
+RUN = {
+  'train': train_mode,
+  'evaluate': evaluate_mode,
+  'predict': predict_mode,
+  'export': export_mode,
+}
