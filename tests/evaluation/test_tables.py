@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from configs import vatex_fusion
+from configs import common, vatex_fusion
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import runs, tables
 from vidcap_jax.settings import as_saved
@@ -30,8 +30,10 @@ def made(workdir, source, **changes):
   return workdir
 
 
-def scored(workdir, split='val', **scores):
+def scored(workdir, split='val', decode=None, **scores):
+  decode = {**common.base().decode.to_dict(), **(decode or {})}
   about = {'references': True, 'videos': 3, 'checkpoint_step': 4, 'data': {'name': 'mine'}}
+  about |= {'stage': 'temporal', 'decode': decode}
   save(workdir / 'eval' / split / 'metrics.json', {**SCORES, **scores, **about})
   return workdir
 
@@ -107,6 +109,18 @@ def test_a_run_stands_below_the_row_that_it_reproduces(tmp_path, capsys):
   assert rows[1]['published']['CIDEr'] == 78.5
   assert rows[2]['measured'][0]['changed'] == {'train.epochs': 3.0}
   assert rows[3]['measured'] == []
+
+
+def test_other_decoding_than_the_runs_own_is_shown(tmp_path):
+  scored(made(tmp_path / 'a', 'configs/vatex_fusion.py:temporal'), decode={'beam': 2})
+  (run,), _ = runs.find(str(tmp_path))
+  assert run.data == {'val': 'mine, 3 videos; decoded with beam=2'}
+  scored(
+    made(tmp_path / 'a', 'configs/vatex_fusion.py:temporal', decode__beam=2), decode={'beam': 2}
+  )
+  (run,), _ = runs.find(str(tmp_path))
+  assert run.data == {'val': 'mine, 3 videos'}
+  assert run.changed == {'decode.beam': (5, 2)}
 
 
 def test_seeds_give_mean_and_deviation(tmp_path):

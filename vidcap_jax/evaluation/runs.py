@@ -44,7 +44,8 @@ class Run:
     changed: dotted setting -> (the config's value, the run's) where flags changed what is trained.
     seeds: how many runs the scores are of.
     scores: split -> metric -> score, as fractions; empty for a run that is not finished.
-    data: split -> the data set's name and how many videos were scored.
+    data: split -> the data set's name, how many videos were scored, and how the decoding differed
+      from the run's own, as `--mode=evaluate --decode=…` may leave it.
   """
 
   workdir: pathlib.Path
@@ -113,7 +114,7 @@ def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> Run:
     for path in sorted(configs[0].parent.glob('eval/*/metrics.json'))
   }
   reports = {split: report for split, report in reports.items() if report['references']}
-  data = {s: f'{r["data"]["name"]}, {r["videos"]} videos' for s, r in reports.items()}
+  data = {split: _scored(report, saved) for split, report in reports.items()}
   if configs[0].parent == workdir:
     scores = {
       split: {k: Score(v) for k, v in report.items() if isinstance(v, float)}
@@ -129,6 +130,16 @@ def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> Run:
     for split, metrics in summary['scores'].items()
   }
   return Run(workdir, made, changed, len(summary['seeds']), scores, data)
+
+
+def _scored(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
+  """What a report is of: see ``Run.data``."""
+  own = {**saved['decode'], **saved['stages'].get(report['stage'], {}).get('decode', {})}
+  changes = [
+    f'{key}={now!r}' for key, now in report.get('decode', {}).items() if now != own.get(key)
+  ]
+  about = f'{report["data"]["name"]}, {report["videos"]} videos'
+  return f'{about}; decoded with {", ".join(changes)}' if changes else about
 
 
 def _config_module(file: str):
