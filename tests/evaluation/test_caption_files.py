@@ -36,10 +36,18 @@ def write(path, content):
     {v: [c] for v, c in CAPTIONS.items()},
     {v: [{'caption': c}] for v, c in CAPTIONS.items()},
     [{'image_id': int(v) if v.isdigit() else v, 'caption': c} for v, c in CAPTIONS.items()],
+    {'predictions': [{'image_id': v, 'caption': c} for v, c in CAPTIONS.items()], 'scores': {}},
+    {'predictions': {v: [{'image_id': v, 'caption': c}] for v, c in CAPTIONS.items()}, 'n': 2},
   ],
 )
 def test_hypotheses_as_json(tmp_path, content):
   assert caption_files.read_hypotheses(write(tmp_path / 'h.json', content)) == CAPTIONS
+
+
+def test_a_video_may_be_named_as_the_wrapper_is(tmp_path):
+  for said in ('a', ['a'], [{'caption': 'a'}]):
+    path = write(tmp_path / 'h.json', {'predictions': said, 'v1': 'b'})
+    assert caption_files.read_hypotheses(path) == {'predictions': 'a', 'v1': 'b'}
 
 
 def test_hypotheses_as_lines_and_tables(tmp_path):

@@ -12,7 +12,8 @@ from vidcap_jax.evaluation.java import MetricError
 FORMS = """accepted files:
   .json   {id: caption}, {id: [captions]}, a list of objects with an id (video_id, image_id,
           videoID or id) and caption or captions (so the captions.json of an evaluation), a server
-          submission, an official MSR-VTT annotation or a COCO annotation
+          submission, an official MSR-VTT annotation or a COCO annotation; any of these as the
+          'predictions' of an object, with scores or settings beside them
   .jsonl  one such object a line
   .csv    with a header that names an id column and caption
   .txt    id, tab, caption (the S2VT form of MSVD); .tsv likewise
@@ -161,9 +162,18 @@ def _from_json(data, path: pathlib.Path) -> Iterator[Entry]:
   elif isinstance(data.get('result'), list) and 'version' in data:  # MSR-VTT submission
     for number, item in enumerate(data['result']):
       yield _entry(item, f'{path}, result {number}')
+  elif _is_captions(data.get('predictions')):
+    yield from _from_json(data['predictions'], path)
   else:
     for video_id, captions in data.items():
       yield Entry(video_id, _texts(captions, f'{path}, {video_id}'))
+
+
+def _is_captions(data) -> bool:
+  """Whether it names videos itself; what a video named 'predictions' has does not."""
+  if isinstance(data, list):
+    return bool(data) and all(isinstance(d, dict) and any(k in d for k in ID_KEYS) for d in data)
+  return isinstance(data, dict)
 
 
 def _from_lines(path: pathlib.Path) -> Iterator[Entry]:
