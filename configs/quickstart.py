@@ -14,8 +14,8 @@ machine (CPU only), seed 0, 420 steps:
 Time: 4:57 by the clock, 7:18 of CPU time, all included. ``:runlocal``: 1:40 of CPU time.
 
 Variants: ``model=spatial|stats|refocus`` looks at the 7 x 7 cells of the same network's last layer
-too: the VATEX model's spatial branch, STaTS, and the refocused encoder's first pass with v_s. Eight
-frames of a clip are read, and a record holds 2.5 MB. ``runlocal`` is smaller still.
+too: the VATEX model's spatial branch, STaTS, and the refocused encoder's first pass with v_s. A
+record of a clip's eight frames holds 2.5 MB then. ``runlocal`` is smaller still.
 """
 
 from configs import common, msvd_stats, refocus_rows
@@ -23,9 +23,9 @@ from vidcap_jax.data.schema import Stream
 
 VARIANTS = {'model': ('temporal', 'spatial', 'stats', 'refocus')}
 STREAMS = (
-  Stream('image', 'sequence', (None, 1280), longest=20),
-  Stream('motion', 'sequence', (None, 768), longest=20),
-  Stream('cells', 'grid', (None, 7, 7, 1280), longest=20),
+  Stream('image', 'sequence', (None, 1280), longest=8),
+  Stream('motion', 'sequence', (None, 768), longest=8),
+  Stream('cells', 'grid', (None, 7, 7, 1280), longest=8),
 )
 VOCABULARY = 63
 
@@ -42,7 +42,6 @@ def get_config(variant: str = ''):
   add_model(c, chosen['model'])
   if chosen['model'] != 'temporal':
     c.data.recipe.streams['cells'] = 'efficientnet_lite0_grid'
-    c.data.max_frames = 8
   for size in ('hidden', 'embed', 'project', 'attention'):
     if size in c.model:
       c.model[size] = 128

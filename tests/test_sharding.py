@@ -104,7 +104,8 @@ QUICK = pytest.param(CASES[0], (LAYOUTS[1], LAYOUTS[3]), id=CASES[0].name)
 
 
 def whole(case):
-  return pytest.param(case, LAYOUTS[1:], marks=pytest.mark.slow, id=f'{case.name} everywhere')
+  marks = [pytest.mark.slow, pytest.mark.timeout(900)]  # six programs are compiled
+  return pytest.param(case, LAYOUTS[1:], marks=marks, id=f'{case.name} everywhere')
 
 
 @pytest.mark.parametrize(
