@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 import numpy as np
+from absl import flags
 
 import benchmarks
 from benchmarks import made
@@ -42,7 +43,7 @@ def write_data(folder: pathlib.Path, videos: int, frames: int, channels: int) ->
   )
 
 
-def batches(data: str, mode: str, batch_size: int, threads: int) -> Iterator[Mapping]:
+def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -> Iterator[Mapping]:
   """Batches on the devices, epoch after epoch, as training gets them."""
   manifest, mesh = read_manifest(data), distributed.make_mesh()
   if manifest.vocabulary is None or 'train' not in manifest.splits:
@@ -64,6 +65,7 @@ def batches(data: str, mode: str, batch_size: int, threads: int) -> Iterator[Map
     start_step=0,
     stop_step=sys.maxsize // batch_size,
     threads=threads,
+    workers=workers if mode == 'none' else 0,
   )
   try:
     for _, batch in read:
@@ -73,11 +75,11 @@ def batches(data: str, mode: str, batch_size: int, threads: int) -> Iterator[Map
 
 
 def measure(
-  data: str, mode: str, batch_size: int, steps: int, step_ms: float, threads: int
+  data: str, mode: str, batch_size: int, steps: int, step_ms: float, threads: int, workers: int
 ) -> list[benchmarks.Row]:
   """Records a second as fast as they come, share of waiting, and what a faster step would need."""
   began = time.perf_counter()
-  coming = batches(data, mode, batch_size, threads)
+  coming = batches(data, mode, batch_size, threads, workers)
   batch = jax.block_until_ready(next(coming))  # loads, compiles
   loaded = time.perf_counter() - began
 
@@ -125,8 +127,10 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--steps', type=int, default=50, metavar='N', help='measured (default: %(default)s)')
   add('--step_ms', type=float, default=100.0, help='time of a step (default: %(default)s)')
   add('--threads', type=int, default=2, help='that read (default: %(default)s)')
+  add('--workers', type=int, default=0, help='processes that read (default: %(default)s)')
   add('--json', metavar='FILE', help='also write the rows there')
   args = parser.parse_args(argv)
+  flags.FLAGS.mark_as_parsed()  # Grain has some, which its processes look at
   with tempfile.TemporaryDirectory() as folder:
     try:
       data = args.data or write_data(
@@ -134,7 +138,8 @@ def main(argv: Sequence[str] | None = None) -> int:
       )
       rows = []
       for mode in cache.MODES:
-        rows += measure(data, mode, args.batch_size, args.steps, args.step_ms, args.threads)
+        reading = args.threads, args.workers
+        rows += measure(data, mode, args.batch_size, args.steps, args.step_ms, *reading)
     except UserError as error:
       print(f'error: {error}', file=sys.stderr)
       return 1

@@ -39,6 +39,7 @@ def base() -> ConfigDict:
   # key_frames, or such a stage's file; '': none.
   c.data.key_frames = ''
   c.data.threads = 2  # reading ahead
+  c.data.workers = 0  # processes that read training batches where threads can't keep up; 0: none
   # The training split's features: none | host | device: read for each batch, or once and kept in
   # memory, or on the devices (vidcap_jax/cache.py).
   c.data.cache = 'none'

@@ -292,8 +292,8 @@ def prepare_data(config: ConfigDict, workdir: epath.Path) -> str:
 # Settings that may be others when a run goes on: where the same ones stand, what devices there are,
 # and what changes no result.
 _FREE = (
-  *('source', 'mesh.', 'data.cache', 'data.threads', 'log.', 'checkpoint.', 'eval.splits'),
-  *('runtime.check_nans', 'runtime.compilation_cache'),
+  *('source', 'mesh.', 'data.cache', 'data.threads', 'data.workers', 'log.', 'checkpoint.'),
+  *('eval.splits', 'runtime.check_nans', 'runtime.compilation_cache'),
 )
 
 

@@ -222,6 +222,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
     host=host,
     hosts=hosts,
     threads=config.data.threads,
+    workers=config.data.workers if config.data.cache == 'none' else 0,  # else nothing is read
   )
   buckets = [b for b in config.data.length_buckets if b < length]
   buckets += [length] if buckets else []

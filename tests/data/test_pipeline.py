@@ -1,6 +1,11 @@
 """Batches hold what the order says, and reading starts, stops and fails where it should."""
 
 import itertools
+import os
+import pathlib
+import signal
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -97,6 +102,34 @@ def test_threads_change_nothing(threads, prefetch):
 
 def test_worker_processes_change_nothing():
   assert_same(training(workers=1), training())
+
+
+def test_workers_end_with_the_process_that_they_read_for(tmp_path):
+  program = tmp_path / 'reads.py'
+  program.write_text(READS_AND_IS_KILLED)
+  environment = {**os.environ, 'PYTHONPATH': str(pathlib.Path(__file__).parents[2])}
+  killed = subprocess.run(  # returns when the worker, which has its stdout too, is gone
+    [sys.executable, str(program)], capture_output=True, text=True, env=environment, timeout=120
+  )
+  assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, '1 worker\n'), killed.stderr
+
+
+READS_AND_IS_KILLED = """
+import multiprocessing, os, signal
+from absl import flags
+from tests.data import batches
+from vidcap_jax.data.pipeline import train_batches
+
+if __name__ == '__main__':
+  flags.FLAGS.mark_as_parsed()
+  order = batches.TrainOrder(batches.COUNTS, 4, 2, seed=5)
+  of = (batches.VIDEOS, batches.VOCABULARY, batches.STREAMS, order)
+  sizes = {'sizes': batches.SIZES, 'length': batches.LENGTH, 'start_step': 0}
+  reading = train_batches(*of, **sizes, stop_step=10**6, workers=1)
+  next(reading)
+  print(len(multiprocessing.active_children()), 'worker', flush=True)
+  os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_evaluation_takes_the_first_captions():

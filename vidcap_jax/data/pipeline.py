@@ -6,6 +6,9 @@ Which row of which batch holds what is decided in ``order.py``, what a batch loo
 
 import dataclasses
 import functools
+import os
+import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
@@ -53,7 +56,7 @@ def train_batches(
     host, hosts: this process reads block `host` of `hosts` of every batch.
     threads: that read batches ahead; the batches do not depend on it.
     prefetch: batches held ready.
-    workers: processes to read with instead of this one; 0 reads here.
+    workers: processes to read with instead of this one, each with these threads; 0 reads here.
 
   Yields:
     The step and the batch of B / hosts rows.
@@ -85,7 +88,6 @@ def eval_batches(
   hosts: int = 1,
   threads: int = 2,
   prefetch: int = 4,
-  workers: int = 0,
 ) -> Generator[tuple[int, dict], None, None]:
   """Batches that visit every video of a source once, in order, with its first S captions.
 
@@ -95,7 +97,7 @@ def eval_batches(
   """
   order = EvalOrder(len(source), batch_size, captions_per_video)
   rows = _Rows(order, batch_size, 0, order.steps, host, hosts)
-  options = {'threads': threads, 'prefetch': prefetch, 'workers': workers}
+  options = {'threads': threads, 'prefetch': prefetch, 'workers': 0}
   return _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options)
 
 
@@ -191,10 +193,22 @@ def _iterate(rows: _Rows, read, stacked, threads: int, prefetch: int, workers: i
   if workers:
     per_worker = max(1, prefetch // workers)
     dataset = dataset.mp_prefetch(
-      grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=per_worker)
+      grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=per_worker),
+      functools.partial(_end_with, os.getpid()),
     )
   iterator = iter(dataset)
   try:
     yield from enumerate(iterator, rows.start_step)
   finally:
     iterator.close()
+
+
+def _end_with(parent: int, *_) -> None:
+  """Ends a worker process soon after the one that it reads for, which may have been killed."""
+
+  def watch():
+    while os.getppid() == parent:
+      time.sleep(1)
+    os._exit(1)
+
+  threading.Thread(target=watch, daemon=True).start()

@@ -13,8 +13,8 @@ from vidcap_jax.settings import as_saved, differing
 
 # Settings that say where and how a run went, not what it trained.
 _CIRCUMSTANCES = (
-  *('source', 'seed', 'seeds', 'data.dir', 'data.threads', 'data.recipe', 'eval.batch_size'),
-  *('eval.splits', 'checkpoint', 'log', 'mesh'),
+  *('source', 'seed', 'seeds', 'data.dir', 'data.threads', 'data.workers', 'data.recipe'),
+  *('eval.batch_size', 'eval.splits', 'checkpoint', 'log', 'mesh'),
 )
 
 
