@@ -103,19 +103,37 @@ def make(
   """
   notes: list[str] = []
   try:
-    arrays = extraction.extract_video(path, streams, notes)
-    with np.errstate(over='ignore'):
-      stored = {name: array.astype(DTYPE) for name, array in arrays.items()}
-    for name, array in stored.items():
-      if not np.isfinite(array).all():
-        raise ValueError(f'stream {name!r}: values that {DTYPE} can not hold')
+    stored = extracted(path, streams, notes)
   except Exception as error:
-    known = isinstance(error, video.VideoError | ValueError)
-    return Made(failed=str(error) if known else f'{type(error).__name__}: {error}')
+    return Made(failed=reason(error))
   for name, array in stored.items():
     _store(file_of(out, name, video_id), array)
   absent = [n for n, a in stored.items() if not len(a) and is_sound(streams[n])]
   return Made(damaged='; '.join(notes), absent=tuple(absent))
+
+
+def extracted(
+  path: pathlib.Path, streams: Mapping[str, Mapping], notes: list[str]
+) -> dict[str, np.ndarray]:
+  """A video's features as the files hold them, float16, by stream.
+
+  Raises:
+    ValueError: a value that float16 can't hold; else whatever ``extraction.extract_video`` or what
+      it calls finds wrong with the file.
+  """
+  arrays = extraction.extract_video(path, streams, notes)
+  with np.errstate(over='ignore'):
+    stored = {name: array.astype(DTYPE) for name, array in arrays.items()}
+  for name, array in stored.items():
+    if not np.isfinite(array).all():
+      raise ValueError(f'stream {name!r}: values that {DTYPE} can not hold')
+  return stored
+
+
+def reason(error: Exception) -> str:
+  """Why a file has failed, in words; of errors that nobody foresaw their kind, too."""
+  known = isinstance(error, video.VideoError | ValueError)
+  return str(error) if known else f'{type(error).__name__}: {error}'
 
 
 def is_sound(description: Mapping) -> bool:

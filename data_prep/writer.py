@@ -110,15 +110,9 @@ class ShardResult:
 def load_video(video: AnnotatedVideo, sources: Sequence[Source], align: Mapping[str, str]) -> Video:
   """Reads and checks all features of a video; DataError names the file at fault."""
   features = {source.stream.name: source.load(video.video_id) for source in sources}
-  features = lengths.align(features, align)
+  max_frames = {s.stream.name: s.max_frames for s in sources if s.max_frames is not None}
   blocks = {s.stream.name: s.block for s in sources if s.block is not None}
-  units = [s.max_frames // s.block for s in sources if s.block and s.max_frames is not None]
-  if units:
-    features = lengths.limit_on_clock(features, blocks, min(units))
-  for source in sources:
-    if source.max_frames is not None and source.block is None:
-      name = source.stream.name
-      features[name] = lengths.limit(features[name], source.max_frames)
+  features = lengths.keep(features, align, max_frames, blocks)
   return Video(video.video_id, tuple(video.captions), features, video.category)
 
 

@@ -1,5 +1,6 @@
 """Captions of video files and of features of them, with some that can't be read."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -10,10 +11,12 @@ import sys
 import numpy as np
 import pytest
 
-from data_prep import extract_folder, extractors
+from data_prep import extract_folder, extraction, extractors
 from tests import tiny
 from tests.data_prep.video_files import gray, write_video
 from vidcap_jax import distributed, predict, restore
+from vidcap_jax.data.schema import DataError
+from vidcap_jax.inputs import videos_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SAMPLING = {'uniform': 4}
@@ -26,7 +29,7 @@ def restored(tmp_path_factory):
   made_by = extractors.describe('random_sequence', SAMPLING)
   del made_by['kind']
   channels = extractors.get('random_sequence').channels
-  data = tiny.build(folder / 'set', channels=channels, **made_by)
+  data = tiny.build(folder / 'set', channels=channels, max_frames=3, **made_by)
   with tiny.without_java():
     workdir = tiny.run(tiny.short_config(data), folder / 'work')
   return restore.restore(restore.find_checkpoint(str(workdir)), distributed.make_mesh())
@@ -57,6 +60,28 @@ def test_what_fails_is_named_and_the_rest_captioned(restored, clips, capsys):
   assert told[-1] == '2 of 4 inputs failed'
 
 
+def test_what_nobody_foresaw_costs_one_file(restored, clips, capsys, monkeypatch):
+  names = ('no_memory', 'too_large', 'good')
+  for name in names:
+    shutil.copy(clips / 'second' / 'good.mp4', clips / f'{name}.mp4')
+  extract = extraction.extract_video
+
+  def extract_video(path, *rest):
+    if path.stem == 'no_memory':
+      raise MemoryError('4 GiB')
+    arrays = extract(path, *rest)
+    return {n: a * 1e6 for n, a in arrays.items()} if path.stem == 'too_large' else arrays
+
+  monkeypatch.setattr(extraction, 'extract_video', extract_video)
+  assert predict.predict(restored, ','.join(str(clips / f'{name}.mp4') for name in names)) == 1
+  out, err = capsys.readouterr()
+  assert json.loads(out)['video_id'] == 'good'
+  no_memory, too_large, summary = err.splitlines()
+  assert no_memory == f'{clips / "no_memory.mp4"}: MemoryError: 4 GiB'
+  assert too_large.startswith(f"{clips / 'too_large.mp4'}: stream 'image': values that float16")
+  assert summary == '2 of 3 inputs failed'
+
+
 def test_a_reader_that_has_enough(restored, clips):
   """As in ``… | head -1``: no traceback."""
   inputs = f'--inputs={clips / "second"},{clips / "second"}'
@@ -83,3 +108,50 @@ def test_features_give_the_caption_of_their_video(restored, clips, capsys):
   of_features = json.loads(capsys.readouterr().out)
   assert of_features['caption'] == of_video['caption']
   np.testing.assert_allclose(of_features['log_prob'], of_video['log_prob'], rtol=1e-5)
+
+
+def test_a_checkpoint_carries_how_its_streams_were_made(restored, clips, capsys):
+  limits = {'max_frames': {'image': 3}}
+  assert restored.meta['making'] == {'beside': [], 'options': limits}
+  video = str(clips / 'second' / 'good.mp4')
+  extract_folder.extract(
+    {'good': clips / 'second' / 'good.mp4'},
+    {'image': extractors.describe('random_sequence', SAMPLING)},
+    clips / 'features',
+    workers=1,
+  )
+  whole = np.load(clips / 'features' / 'image' / 'good.npy')
+  for inputs in (video, str(clips / 'features' / 'image')):
+    ((_, made),) = videos_of(predict._making_of([restored]), inputs)
+    np.testing.assert_array_equal(made.features['image'], whole[[0, 2, 3]], strict=True)
+  # One that was made before they did.
+  meta = {k: v for k, v in restored.meta.items() if k != 'making'}
+  old = dataclasses.replace(restored, meta=meta)
+  ((_, made),) = videos_of(predict._making_of([old]), video)
+  np.testing.assert_array_equal(made.features['image'], whole, strict=True)
+  for members in ((old, restored), (restored, old)):
+    assert predict._making_of(members).options == limits
+  capsys.readouterr()
+  assert predict.predict(old, video) == 0
+  assert json.loads(capsys.readouterr().out)['video_id'] == 'good'
+
+
+def test_models_whose_streams_were_made_differently(restored):
+  def other(options=None, name='image', **changes):
+    streams = (dataclasses.replace(restored.streams[0], name=name, **changes),)
+    made = {'options': options or restored.meta['making']['options']}
+    return dataclasses.replace(restored, meta={**restored.meta, 'making': made}, streams=streams)
+
+  clock = [{'max_frames': {n: 9}, 'blocks': {n: 3}} for n in ('one', 'two')]
+  for members, message in (
+    ([restored, other(dtype='float32')], "'image': .* trained on dtype 'float32', .* 'float16'"),
+    ([restored, other({'max_frames': {'image': 2}})], "'image': .* on --max_frames .*2.*3"),
+    ([other(c, n) for c, n in zip(clock, ('one', 'two'))], 'on a clock: .* on blocks'),
+  ):
+    with pytest.raises(DataError, match=f'{message}.*with each of them by itself'):
+      predict._making_of(members)
+  beside = other({'max_regions': {'objects': 2}}, 'objects')
+  assert predict._making_of([restored, beside]).options == {
+    'max_frames': {'image': 3},
+    'max_regions': {'objects': 2},
+  }

@@ -26,7 +26,9 @@ SPLITS = ('train',) * 7 + ('val',) * 3 + ('test',) * 2
 CHANNELS = 8
 
 
-def build(folder, splits=SPLITS, *, refer=('train', 'val'), channels=CHANNELS, **sidecar) -> str:
+def build(
+  folder, splits=SPLITS, *, refer=('train', 'val'), channels=CHANNELS, max_frames=None, **sidecar
+) -> str:
   """Writes features and annotations to FOLDER and builds FOLDER/data; returns its path.
 
   Args:
@@ -34,6 +36,7 @@ def build(folder, splits=SPLITS, *, refer=('train', 'val'), channels=CHANNELS, *
     splits: of the videos v0, v1, …
     refer: the splits whose videos have captions: v0 has one, v1 two and so on up to four.
     channels: of the only stream, 'image'.
+    max_frames: that are kept of it.
     sidecar: what is known of the stream: extractor, version, sampling.
   """
   folder = pathlib.Path(folder)
@@ -60,6 +63,7 @@ def build(folder, splits=SPLITS, *, refer=('train', 'val'), channels=CHANNELS, *
       features={'image': str(folder / 'image')},
       out=str(folder / 'data'),
       min_count=1,
+      max_frames={'image': max_frames} if max_frames else {},
     )
   )
   return str(folder / 'data')

@@ -30,7 +30,9 @@ DATA = flags.DEFINE_string('data', None, 'evaluate: data set folder; default: th
 SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
 OUTPUT = flags.DEFINE_string('output', None, 'evaluate: results; default WORKDIR/eval/SPLIT.')
 INPUTS = flags.DEFINE_string(
-  'inputs', None, 'predict: videos and folders of them, or NAME=FEATURES,… for each stream.'
+  'inputs',
+  None,
+  'predict: videos or features of one stream, and folders of them, or NAME=FEATURES,… for each.',
 )
 OUT = flags.DEFINE_string('out', None, 'export: a new folder; see docs/export.md.')
 DECODE = flags.DEFINE_multi_string(

@@ -27,6 +27,7 @@ from vidcap_jax import (
 )
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach, lacking
+from vidcap_jax.data.making import making_of
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Manifest
@@ -193,6 +194,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
     'config': config.to_dict(),
     'vocabulary': vocabulary.to_dict(),
     'streams': [dataclasses.asdict(stream) for stream in streams],
+    'making': making_of(manifest, streams).to_dict(),
     'data': {'name': manifest.name, 'hash': manifest.hash},
     'top_captions': most_frequent(every_caption),
     'captions': diversity.remember(every_caption, vocabulary, length),

@@ -22,6 +22,7 @@ from data_prep.features.tfds_folder import INFO_FILE, TfdsReader
 from vidcap_jax.data.schema import DataError
 
 SIDECAR = 'stream.json'
+SUFFIXES = (*H5_SUFFIXES, *DICTIONARIES, TAR_SUFFIX, *LMDB_SUFFIXES)  # Of one file of many videos.
 
 
 class Form(NamedTuple):

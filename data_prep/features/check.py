@@ -1,7 +1,7 @@
 """From an array as found to an array as stored: shapes, kinds and values are checked here."""
 
 import collections
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -115,8 +115,20 @@ def load(
     DataError: unreadable, not numbers, of another shape than the stream, without frames, NaN,
       infinite, or too large for the dtype. The message names the file.
   """
+  scores = lambda: reader.read_scores(name)  # noqa: E731
   where = reader.where(name)
-  found = reader.read(name)
+  return as_stored(reader.read(name), where, stream, axes, most_regions, scores)
+
+
+def as_stored(
+  found: np.ndarray,
+  where: str,
+  stream: Stream,
+  axes: Layout | None = None,
+  most_regions: int | None = None,
+  scores: Callable[[], np.ndarray | None] = lambda: None,
+) -> np.ndarray:
+  """An array at hand as a record holds it; ``where`` it is from, for messages. Else as ``load``."""
   if found.dtype.kind not in 'fiu':
     raise DataError(f'{where}: holds {found.dtype}, not real numbers')
   axes = axes or Layout(AXES[stream.kind])
@@ -131,14 +143,15 @@ def load(
     raise DataError(f'{where}: shape {array.shape}, the stream has {_show(stream.shape)}')
   if stream.kind != 'vector' and not len(array) and not stream.optional:
     raise DataError(
-      f'{where}: no frames (shape {array.shape}); --optional={stream.name} lets videos lack them'
+      f'{where}: no frames (shape {array.shape}); in a data set built with '
+      f'--optional={stream.name} videos may lack them'
     )
   with np.errstate(over='ignore'):
     stored = np.ascontiguousarray(array, stream.dtype)
   if not np.isfinite(stored).all():
     raise DataError(f'{where}: {_not_finite(array, stream.dtype)}')
   if most_regions is not None and stream.kind == 'regions' and array.shape[1] > most_regions:
-    stored = _best(stored, reader.read_scores(name), most_regions, where)
+    stored = _best(stored, scores(), most_regions, where)
   return stored[None] if stream.kind == 'vector' else stored
 
 
@@ -177,4 +190,7 @@ def _not_finite(array: np.ndarray, dtype: str) -> str:
   if infinite := int(np.isinf(array).sum()):
     return f'{infinite} of {array.size} values are infinite'
   largest = float(np.abs(array.astype(np.float64)).max())
-  return f'values up to {largest:g} do not fit into {dtype}; store with --dtype=float32'
+  return (
+    f'values up to {largest:g} do not fit into {dtype}; a data set built with --dtype=float32 may '
+    'hold them'
+  )

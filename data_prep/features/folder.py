@@ -19,7 +19,7 @@ class FolderReader(FeatureReader):
     lone = path.is_file()
     super().__init__(stream, path.parent if lone else path, key)
     self._files: dict[str, str] = {}
-    for file in [path.name] if lone else sorted(_files_below(path)):
+    for file in [path.name] if lone else sorted(files_below(path)):
       name, suffix = os.path.splitext(file)
       if suffix.lower() not in SUFFIXES:
         continue
@@ -48,7 +48,7 @@ class FolderReader(FeatureReader):
       yield decode(file)
 
 
-def _files_below(path: pathlib.Path) -> Iterator[str]:
+def files_below(path: pathlib.Path) -> Iterator[str]:
   """Files of a folder and those below it, relative to it; links that lead back are not followed."""
   seen = set()
   for folder, folders, files in os.walk(path, followlinks=True):

@@ -32,8 +32,8 @@ class H5Reader(FeatureReader):
       paths = list(_data_sets(self._file))
       ids = next((name for name in TABLE_IDS if name in paths), None)
       self._rows = self._rows_of(ids) if ids else None
-      if first is not None:
-        self._rows, ids = self._counted(paths, first), None
+      if first is not None and ids is None:
+        self._rows = self._counted(paths, first)
       elif self._rows and self._rows.keys() & set(paths):
         self._rows = None  # A mere list of the data sets.
     except DataError as error:

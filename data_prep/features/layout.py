@@ -76,6 +76,11 @@ def parse(text: str) -> Layout:
   return layout
 
 
+def declared_or_stored(kind: str, declared: str | None) -> Layout:
+  """The layout that is declared, or else that in which a kind is stored."""
+  return parse(declared) if declared else Layout(AXES[kind])
+
+
 def settle(shapes: Sequence[Shape], kind: str | None, stream: str) -> Layout:
   """The layout of arrays for which none is declared: that of the kind, or by the number of axes.
 

@@ -8,6 +8,27 @@ from vidcap_jax.data.batch import subsample
 from vidcap_jax.data.schema import DataError
 
 
+def keep(
+  features: Mapping[str, np.ndarray],
+  align_by: Mapping[str, str],
+  max_frames: Mapping[str, int],
+  blocks: Mapping[str, int],
+) -> dict[str, np.ndarray]:
+  """What is stored of a video's arrays (T, …) by stream; as the declarations of these names say.
+
+  Raises:
+    DataError: streams that may not differ in length do.
+  """
+  fitted = align(features, align_by)
+  units = [max_frames[name] // block for name, block in blocks.items() if name in max_frames]
+  if units:
+    fitted = limit_on_clock(fitted, blocks, min(units))
+  for name, most in max_frames.items():
+    if name not in blocks:
+      fitted[name] = limit(fitted[name], most)
+  return fitted
+
+
 def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict[str, np.ndarray]:
   """Brings the streams of each group to the length of the shortest.
 
@@ -29,8 +50,8 @@ def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict
       if policy == 'error':
         shown = ', '.join(f'{n} has {frames} frames' for n, frames in lengths.items())
         raise DataError(
-          f'streams of different length: {shown}; say how to make them equal, as in '
-          f'--align={group}=resample'
+          f'streams of different length: {shown}; a data set built with '
+          f'--align={group}=resample, say, makes them equal'
         )
       fitted[name] = (
         limit(features[name], shortest) if policy == 'resample' else (features[name][:shortest])

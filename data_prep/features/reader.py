@@ -92,7 +92,7 @@ def pick(names: Collection[str], key: str | None, stream: str) -> str:
   shown = ', '.join(list(names)[:5])
   raise DataError(
     f'holds {len(names)} array{"s" * (len(names) > 1)} ({shown}), none of them named '
-    f'{key or stream!r}; name the one with --keys={stream}=NAME'
+    f'{key or stream!r}; call it that, or build with --keys={stream}=NAME'
   )
 
 
