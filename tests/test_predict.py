@@ -14,7 +14,8 @@ import pytest
 from data_prep import extract_folder, extraction, extractors
 from tests import tiny
 from tests.data_prep.video_files import gray, write_video
-from vidcap_jax import distributed, predict, restore
+from vidcap_jax import captioning, distributed, predict, restore
+from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.inputs import videos_of
 
@@ -155,3 +156,16 @@ def test_models_whose_streams_were_made_differently(restored):
     'max_frames': {'image': 3},
     'max_regions': {'objects': 2},
   }
+
+
+def test_samples_are_drawn_by_place_as_in_evaluation(restored, tmp_path, capsys):
+  again = restore.restore(restored.path, restored.mesh, ['method=sample'])
+  array = np.ones((3, restored.streams[0].channels), np.float16)
+  ids = [f'v{i}' for i in range(predict.GROUP + 2)]
+  for name in ids:
+    np.save(tmp_path / f'{name}.npy', array)
+  assert predict.predict(again, str(tmp_path)) == 0
+  made = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+  videos = [Video(name, (), {'image': array}) for name in ids]
+  assert made == captioning.captioner_of(again, predict.GROUP)(videos, ids)
+  assert len({video['log_prob'] for video in made}) == len(ids)

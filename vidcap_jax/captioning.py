@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
@@ -25,6 +26,8 @@ from vidcap_jax.features import stream_sizes, to_inputs
 from vidcap_jax.models.captioner import Needs, bind
 from vidcap_jax.restore import Restored, require_captioner
 
+# (videos, their ids) -> what ``caption_videos`` makes of them. Ids of earlier videos may stand
+# before theirs: samples are drawn by a video's place among the ids.
 Caption = Callable[[VideoSource, Sequence[str]], list[dict]]
 
 
@@ -165,6 +168,13 @@ def batches_of(
   )
 
 
+def _numbered(batches: Iterable[tuple[int, dict]], first: int) -> Iterator[tuple[int, dict]]:
+  """Batches whose videos are counted from ``first``; padding rows stay -1."""
+  for step, batch in batches:
+    index = batch['video_index']
+    yield step, {**batch, 'video_index': np.where(index < 0, index, index + first)}
+
+
 def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
   """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
 
@@ -177,6 +187,7 @@ def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
 
   def caption(source, ids):
     batches = batches_of(restored, attach(source, restored.key_frames), batch_size)
+    batches = _numbered(batches, len(ids) - len(source))
     return caption_videos(run, restored.params, batches, ids, restored.vocabulary, restored.mesh)
 
   return caption
@@ -226,8 +237,9 @@ def ensemble_of(
       (step, {'video_index': rows['video_index'], 'members': (rows, *(r for _, r in others))})
       for (step, rows), *others in zip(*each, strict=True)
     )
+    numbered = _numbered(batches, len(ids) - len(source))
     params = tuple(m.params for m in members)
-    return caption_videos(run, params, batches, ids, first.vocabulary, mesh)
+    return caption_videos(run, params, numbered, ids, first.vocabulary, mesh)
 
   paths = [str(member.path) for member in members]
   report = {'checkpoints': paths, 'weights': list(weights) if weights else None}

@@ -53,8 +53,7 @@ def predict(
       print(text, file=sys.stderr, flush=True)
 
   def flush() -> None:
-    ids = [video.video_id for video in group]
-    for made in caption(group, ids):
+    for made in caption(group, done):
       if distributed.is_main():
         print(json.dumps(made, ensure_ascii=False), flush=True)
     group.clear()
