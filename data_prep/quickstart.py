@@ -86,7 +86,8 @@ def prepare(
     min_count: fewest occurrences of a word in the vocabulary.
 
   Raises:
-    schema.DataError: the folder holds something else, or was made with other arguments.
+    schema.DataError: more captions than there are of some clip; the folder holds something else, or
+      was made with other arguments.
     extractors.ExtractorError: unknown extractor.
     ModuleNotFoundError: the extra ``video`` is not installed.
   """
@@ -103,6 +104,11 @@ def prepare(
     'streams': described,
   }
   clips = shapes.plan(videos, seed)
+  most = min(map(shapes.most_captions, clips))
+  if not 1 <= captions <= most:  # before anything is rendered
+    raise DataError(
+      f'--captions={captions}: of some clips there are {most} different ones; 1 to {most}'
+    )
   check_recipe(directory, recipe, 'data_prep.quickstart')
   data_set = directory / DATA_SET
   if (data_set / MANIFEST_NAME).is_file():

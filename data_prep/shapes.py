@@ -9,6 +9,7 @@ no other split has. Everything follows from the seed.
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Mapping
 
@@ -174,8 +175,20 @@ def plan(videos: int, seed: int = 0) -> list[Clip]:
   return clips
 
 
+def most_captions(clip: Clip) -> int:
+  """How many different captions there are of a clip."""
+  words = (_SHAPE_WORDS[clip.shape], _VERBS[clip.action], _COURSES[clip.direction])
+  return len(_TEMPLATES[clip.order]) * math.prod(map(len, words))
+
+
 def captions(clip: Clip, count: int = 5) -> list[str]:
-  """Different captions of a clip, as many as asked for, all of them true and complete."""
+  """Different captions of a clip, as many as asked for, all of them true and complete.
+
+  Raises:
+    ValueError: more than there are.
+  """
+  if count > (most := most_captions(clip)):
+    raise ValueError(f'{count} captions of {clip.video_id}: there are {most} different ones')
   generator = np.random.Generator(np.random.PCG64([clip.seed, 1, *clip.video_id.encode()]))
 
   def pick(choices):

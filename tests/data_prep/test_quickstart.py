@@ -82,6 +82,15 @@ def test_other_arguments_are_refused(data_set, tmp_path):
     quickstart.read_facts(tmp_path / 'dataset')
 
 
+@pytest.mark.parametrize('captions', [0, 13])
+def test_more_captions_than_there_are(tmp_path, capsys, captions):
+  """Of a star that waits there are 12; it is said before anything is rendered."""
+  out = tmp_path / 'shapes'
+  assert quickstart.main([f'--out={out}', f'--captions={captions}']) == 1
+  assert f'--captions={captions}: of some clips there are 12' in capsys.readouterr().err
+  assert not out.exists()
+
+
 def test_killed_at_any_point_it_ends_the_same(data_set, tmp_path):
   out = tmp_path / 'shapes'
   streams = ','.join(f'{name}:{extractor}' for name, extractor in STREAMS.items())

@@ -97,8 +97,15 @@ def test_named_is_strict():
   assert shapes.named('it waits')['order'] == 'waits first'
 
 
-def test_many_captions_can_be_had():
-  assert len(set(shapes.captions(clip(), 20))) == 20
+@pytest.mark.parametrize('order', shapes.ORDERS)
+@pytest.mark.parametrize('shape', ['square', 'star'])
+def test_all_captions_can_be_had_and_no_more(shape, order):
+  told = clip(shape=shape, order=order)
+  most = shapes.most_captions(told)
+  assert most == (40 if not order else 24) // (1 if shape == 'square' else 2)
+  assert len(set(shapes.captions(told, most))) == most
+  with pytest.raises(ValueError, match=f'{most + 1} captions of x: there are {most} different'):
+    shapes.captions(told, most + 1)
 
 
 def seen(image: np.ndarray) -> tuple[float, float, float]:
