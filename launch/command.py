@@ -5,8 +5,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-# main.py's exit code after SIGTERM: everything is saved, and the same command goes on.
-PREEMPTED = 143
+# main.py's exit codes after which the same command goes on (docs/distributed.md): after SIGTERM,
+# with everything saved; where another process was lost; and where the runtime saw that first.
+PREEMPTED, LOST, ABORTED = 143, 75, 134
 # What a launcher or the cluster says of a process.
 OWN = ('coordinator', 'num_processes', 'process_id')
 

@@ -3,10 +3,11 @@
   python -m launch.slurm --nodes=2 --gpus_per_node=8 --time=24:00:00 --setup=env.sh \\
       -- --config=configs/vatex_fusion.py --config.data.dir=/data/vatex --workdir=/scratch/vatex
 
-The job is put back into the queue when it is preempted or its time is over, at most --restarts
-times, and goes on where it was stopped; to go on after that, or after a failure, give the same
-command again. Submit from this folder. /scratch and /data must be the same folders on all nodes.
-Further options of sbatch: --sbatch=--partition=gpu --sbatch=--account=me. Repeatable.
+The job is put back into the queue when it is preempted, its time is over or a process was lost, at
+most --restarts times, and goes on from its last checkpoint; to go on after that, or after a
+failure, give the same command again. Submit from this folder. /scratch and /data must be the same
+folders on all nodes. Further options of sbatch: --sbatch=--partition=gpu --sbatch=--account=me.
+Repeatable.
 """
 
 import pathlib

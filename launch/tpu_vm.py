@@ -6,7 +6,7 @@
 It takes these steps, or those that --steps names, with commas between:
 
   create   the slice; one of that name is used if it is there, and made anew if it was preempted
-  copy     this project's files, as git lists them, to all workers
+  copy     this project's files, as git lists them, to all workers where it is not running
   install  Python and the project there
   start    the command on all workers, unless it is running; it needs the connection no longer
   logs     shows one worker's output until the run ends, and ends with its exit code
@@ -31,7 +31,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 STEPS = ('create', 'copy', 'install', 'start', 'logs', 'stop', 'delete')
 USUAL = STEPS[:5]
 # ssh's exit code when the connection, or the slice, is lost.
-LOST = 255
+DISCONNECTED = 255
+# Exit codes after which --retries start the run again.
+RESUMED = (command.PREEMPTED, command.LOST, command.ABORTED, DISCONNECTED)
 # Runtime versions by generation; v4 and older have another.
 VERSIONS = {
   'v5litepod': 'v2-alpha-tpuv5-lite',
@@ -70,7 +72,11 @@ def script(
     there = shlex.join(['bash', 'vidcap_jax/launch/tpu_worker.sh', *words])
     return gcloud('ssh', name, f'--worker={workers}', f'--command={there}')
 
-  unpack = 'mkdir -p vidcap_jax && tar -xzf vidcap_jax.tar.gz -C vidcap_jax'
+  # Nothing is changed under a run: the script is there only if it was copied before.
+  unpack = (
+    'bash vidcap_jax/launch/tpu_worker.sh running 2>/dev/null || '
+    '{ mkdir -p vidcap_jax && tar -xzf vidcap_jax.tar.gz -C vidcap_jax; }'
+  )
   pieces = {
     'create': f"""\
 state=$({gcloud('describe', name, '--format=value(state)')} 2>/dev/null || true)
@@ -112,7 +118,10 @@ def main(argv: Sequence[str] | None = None) -> int:
   made.add_argument('--worker', type=int, default=0, help='whose output (default: %(default)s)')
   made.add_argument('--steps', default=','.join(USUAL), help='(default: %(default)s)')
   made.add_argument(
-    '--retries', type=int, default=0, help='times to resume when preempted (default: %(default)s)'
+    '--retries',
+    type=int,
+    default=0,
+    help='times to resume when stopped or lost (default: %(default)s)',
   )
   flags, arguments = command.parse(made, argv)
   if not re.fullmatch('[a-z][a-z0-9-]*', flags.name):
@@ -142,10 +151,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(text: str, retries: int) -> int:
-  """Runs a script, again after a preemption or a lost connection; returns its exit code."""
+  """Runs a script, again after a stop, a lost process or connection; returns its exit code."""
   for left in range(retries, -1, -1):
     code = subprocess.run(['bash', '-c', text], check=False).returncode
-    if code not in (command.PREEMPTED, LOST) or not left:
+    if code not in RESUMED or not left:
       return code
     print(f'ended with {code}: resuming, {left} more times at most', file=sys.stderr)
   raise AssertionError('not reached')

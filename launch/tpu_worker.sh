@@ -1,6 +1,7 @@
 #!/bin/bash
 # What launch/tpu_vm.py runs on each worker of a TPU slice, in the folder that it copied there.
-#   tpu_worker.sh install PYTHON     this project in .venv
+#   tpu_worker.sh running            whether a run is, and says so
+#   tpu_worker.sh install PYTHON     this project in .venv, unless a run uses it
 #   tpu_worker.sh start [flags of vidcap_jax.main]
 #   tpu_worker.sh run [flags]        what start leaves behind
 #   tpu_worker.sh follow             the log until the run ends, with its exit code
@@ -13,18 +14,23 @@ running() {
   [ -e run.pid ] && grep -q vidcap_jax "/proc/$(cat run.pid)/cmdline" 2>/dev/null
 }
 
+say_running() {
+  running && echo "$(hostname): running already, pid $(cat run.pid)"
+}
+
 case $1 in
+  running)
+    say_running
+    ;;
   install)
+    say_running && exit 0
     python3 -m pip install -q --user uv
     python3 -m uv venv -q --allow-existing --python="$2" .venv
     python3 -m uv pip install -q --python=.venv -e '.[metrics,video]' 'jax[tpu]'
     ;;
   start)
     shift
-    if running; then
-      echo "$(hostname): running already, pid $(cat run.pid)"
-      exit 0
-    fi
+    say_running && exit 0
     rm -f run.exit run.pid
     # It outlives the connection. Whoever follows the log finds its exit code in run.exit.
     nohup setsid bash launch/tpu_worker.sh run "$@" >> run.log 2>&1 < /dev/null &

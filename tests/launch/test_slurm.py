@@ -5,6 +5,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -61,7 +62,17 @@ def job(fakes):
 
 @pytest.mark.parametrize(
   ('code', 'restart', 'requeued', 'ends'),
-  [(0, 0, False, 0), (1, 0, False, 1), (143, 0, True, 0), (143, 1, True, 0), (143, 2, False, 143)],
+  [
+    (0, 0, False, 0),
+    (1, 0, False, 1),
+    (137, 0, False, 137),
+    (143, 0, True, 0),
+    (143, 1, True, 0),
+    (143, 2, False, 143),
+    (75, 1, True, 0),
+    (75, 2, False, 75),
+    (134, 1, True, 0),
+  ],
 )
 def test_how_a_job_ends(code, restart, requeued, ends, job, fakes):
   process = job('--config=x', code=code, restart=restart)
@@ -96,6 +107,34 @@ def test_sigterm_to_the_batch_shell(job, fakes):
   process.communicate(timeout=20)
   assert process.returncode == 0
   assert fakes.calls('scontrol') == [['requeue', '77']]
+
+
+@pytest.fixture
+def late(tmp_path):
+  """A setup after which each look at the step comes when it may be over."""
+  setup = tmp_path / 'setup.sh'
+  setup.write_text('kill() { sleep 0.5; builtin kill "$@"; }\n')
+  return setup
+
+
+@pytest.mark.parametrize('code', [5, 0])
+def test_a_step_that_ends_otherwise_when_asked_to_stop(code, job, fakes, late):
+  """The wait that SIGTERM interrupts gives 143, which is not how the step ended."""
+  process = job(body=SAVE.replace('143', str(code)), setup=late)
+  while 'ready' not in process.stdout.readline():
+    pass
+  time.sleep(1)
+  process.send_signal(signal.SIGTERM)
+  process.communicate(timeout=20)
+  assert process.returncode == code
+  assert fakes.calls('scontrol') == []
+
+
+def test_a_step_that_ends_before_it_is_waited_for(job, fakes, late):
+  process = job(code=5, setup=late)
+  process.communicate()
+  assert process.returncode == 5
+  assert len(fakes.calls('python')) == 1
 
 
 @pytest.mark.usefixtures('nothing_was_run_inside')

@@ -99,6 +99,32 @@ def test_the_same_command_again(cloud, capfd, monkeypatch):
   assert cloud.calls('python') == [['-m', 'vidcap_jax.main', '--config=x']] * 2
 
 
+def test_nothing_changes_under_a_run(cloud, capfd):
+  (cloud.home / 'state').write_text('READY')
+  assert tpu_vm.main([*FLAGS, '--steps=start', '--', '--config=x']) == 0
+  wait_for(cloud, 'begun')
+  assert tpu_vm.main([*FLAGS, '--steps=create,copy,install,start', '--', '--config=x']) == 0
+  assert capfd.readouterr().out.count('running already') == 3
+  assert not (cloud.home / 'vidcap_jax' / 'vidcap_jax').exists()
+  assert cloud.calls('python3') == []
+  assert tpu_vm.main([*FLAGS, '--steps=stop']) == 0
+  assert tpu_vm.main([*FLAGS, '--steps=copy,install']) == 0
+  assert (cloud.home / 'vidcap_jax' / 'vidcap_jax').exists()
+  assert len(cloud.calls('python3')) == 3
+
+
+def test_runs_and_data_are_not_copied():
+  """They are where the docs have them, in the clone; packages of these names are sources."""
+
+  def ignored(*paths):
+    words = ['git', 'check-ignore', '--no-index', *paths]
+    return subprocess.run(words, cwd=tpu_vm.ROOT, capture_output=True, text=True).stdout.split()
+
+  left_out = ['runs/a/metrics.jsonl', 'data/mine/train.msgpack', 'slurm-77.out']
+  assert ignored(*left_out) == left_out
+  assert ignored('vidcap_jax/data/new.py', 'tests/data/new.py', 'launch/slurm.sbatch') == []
+
+
 def wait_for(cloud, text):
   log = cloud.home / 'vidcap_jax' / 'run.log'
   while text not in log.read_text():
@@ -130,15 +156,22 @@ def test_a_slice_that_is_being_made(cloud, capfd):
 
 
 def test_resuming_by_itself(cloud, monkeypatch, capfd):
+  argv = [*FLAGS, '--steps=create,start,logs', '--retries=2', '--', '--config=x']
   monkeypatch.setenv('CODE', '143')
-  assert (
-    tpu_vm.main([*FLAGS, '--steps=create,start,logs', '--retries=2', '--', '--config=x']) == 143
-  )
+  assert tpu_vm.main(argv) == 143
   assert cloud.calls('python') == [['-m', 'vidcap_jax.main', '--config=x']] * 3
   assert 'ended with 143: resuming, 1 more times at most' in capfd.readouterr().err
   monkeypatch.setenv('CODE', '1')  # a failure would only fail again
-  assert tpu_vm.main([*FLAGS, '--steps=start,logs', '--retries=2', '--', '--config=x']) == 1
+  assert tpu_vm.main(argv) == 1
   assert len(cloud.calls('python')) == 4
+
+
+@pytest.mark.parametrize(
+  ('code', 'runs'), [(143, 3), (75, 3), (134, 3), (255, 3), (1, 1), (137, 1), (0, 1)]
+)
+def test_what_is_resumed(code, runs, tmp_path):
+  assert tpu_vm.run(f'echo run >> {tmp_path}/runs; exit {code}', 2) == code
+  assert (tmp_path / 'runs').read_text().count('run') == runs
 
 
 @pytest.mark.usefixtures('nothing_was_run_inside')
