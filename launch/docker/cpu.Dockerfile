@@ -10,5 +10,6 @@ COPY . .
 RUN pip install --no-cache-dir "jax==${JAX_VERSION}" \
   && pip install --no-cache-dir -e '.[metrics,video]'
 
-# SIGTERM, by which Kubernetes stops it, saves and ends with 143.
+# SIGTERM, by which Kubernetes stops it, saves while it trains and ends with 143. A first process of a
+# container hears it only then: `docker run --init` or shareProcessNamespace make it end at any time.
 ENTRYPOINT ["python", "-m", "vidcap_jax.main"]

@@ -7,10 +7,10 @@
       --gpu=nvidia-h100-80gb --hosts=2 --chips_per_host=8 -- …
 
 It renders a JobSet, checks it (extra 'launch') and gives it to `kubectl apply`; --dry_run prints it
-instead. A run that is preempted, evicted or told to stop is started again as often as it takes, one
-that fails --restarts times; it goes on where it was stopped. To resume after that, delete the
-JobSet and give the same command: kubectl delete jobset NAME. The data set and the workdir are on
-the claim, which all pods mount: its access mode must be ReadWriteMany.
+instead. A run that is preempted, evicted or told to stop, or that lost a node, is started again as
+often as it takes, one that fails --restarts times; it goes on from its last checkpoint. To resume
+after that, delete the JobSet and give the same command: kubectl delete jobset NAME. The data set
+and the workdir are on the claim, which all pods mount: its access mode must be ReadWriteMany.
 """
 
 import math

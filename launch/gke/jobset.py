@@ -11,6 +11,8 @@ from launch import command
 
 SCHEMA = pathlib.Path(__file__).with_name('jobset.schema.json')
 JOB = 'worker'
+# Exit codes of a pod that do not count as a failure, in the order that Kubernetes asks for.
+GOES_ON = [command.LOST, command.PREEMPTED]
 
 
 class Invalid(ValueError):
@@ -50,12 +52,14 @@ def render(
     'completions': hosts,
     'completionMode': 'Indexed',
     'backoffLimit': 0,
-    # A pod that saved and stopped, or whose node was taken, fails its job for a reason of its own.
+    # A pod that saved and stopped, whose node was taken, or that lost another one without a word,
+    # fails its job for a reason of its own. The other, if it failed or crashed, was first to end;
+    # the first process excepted, with which the rest end at once by 134: so that is not listed.
     'podFailurePolicy': {
       'rules': [
         {
           'action': 'FailJob',
-          'onExitCodes': {'containerName': JOB, 'operator': 'In', 'values': [command.PREEMPTED]},
+          'onExitCodes': {'containerName': JOB, 'operator': 'In', 'values': GOES_ON},
         },
         {
           'action': 'FailJob',
@@ -124,6 +128,9 @@ def _pod_spec(pod: Pod, name: str, hosts: int) -> dict[str, Any]:
   spec: dict[str, Any] = {
     'restartPolicy': 'Never',
     'terminationGracePeriodSeconds': 180,  # to save in; a spot node has about 25
+    # The kernel keeps a SIGTERM from process 1 of a namespace unless it has a handler, as it has
+    # while it trains only; and a runtime that aborts there ends with 139 for 134.
+    'shareProcessNamespace': True,
     'nodeSelector': selector,
     'containers': [container],
     'volumes': [

@@ -77,7 +77,7 @@ def test_gpu_nodes(submitted):
 
 
 def test_preemptions_are_no_failures(submitted):
-  """A job that ended with 143 or lost its node has a reason of its own, which restarts freely."""
+  """A job that was stopped or lost a node has a reason of its own, which restarts freely."""
   whole = submitted(*GPU, '--restarts=1')
   policy = whole['spec']['failurePolicy']
   assert policy['maxRestarts'] == 1
@@ -86,10 +86,11 @@ def test_preemptions_are_no_failures(submitted):
   assert rule['onJobFailureReasons'] == ['PodFailurePolicy']
   spec = job_of(whole)['template']['spec']
   exits, disruption = spec['podFailurePolicy']['rules']
-  assert exits['onExitCodes']['values'] == [143]
+  assert exits['onExitCodes']['values'] == [75, 143]
   assert exits['onExitCodes']['containerName'] == container_of(whole)['name']
   assert disruption['onPodConditions'] == [{'type': 'DisruptionTarget', 'status': 'True'}]
   assert spec['backoffLimit'] == 0
+  assert spec['template']['spec']['shareProcessNamespace'] is True  # SIGTERM is heard at any time
 
 
 @pytest.mark.parametrize('flags', [TPU, GPU], ids=['tpu', 'gpu'])
