@@ -1,6 +1,9 @@
 """Which process this one is, by what each kind of launcher leaves in the environment."""
 
+import io
 import re
+import socket
+from urllib.error import HTTPError, URLError
 
 import pytest
 
@@ -174,37 +177,67 @@ def test_only_tpu_machines_are_asked_for_metadata(monkeypatch):
   assert cluster.tpu_metadata({}) == {}
 
 
-def test_metadata(monkeypatch):
-  """As Compute Engine's server answers; a key that it lacks is an error 404."""
-  said = {'agent-worker-number': '1', 'worker-network-endpoints': 'a:1:10.0.0.2,b:2:10.0.0.3'}
-  asked = []
+@pytest.fixture
+def server(monkeypatch):
+  """Compute Engine's server on a machine with TPUs; what it raises first, and what it was asked.
 
-  class Answer:
-    def __init__(self, text):
-      self.text = text
+  A key that it lacks is an error 404.
+  """
 
-    def __enter__(self):
-      return self
+  class Server:
+    def __init__(self):
+      self.troubles, self.asked = [], []
 
-    def __exit__(self, *_):
-      pass
+    def __call__(self, request, timeout):
+      self.asked.append(request)
+      if self.troubles:
+        raise self.troubles.pop(0)
+      key = request.full_url.rpartition('/')[2]
+      if key not in TPU_VM:
+        raise HTTPError(request.full_url, 404, 'no such key', {}, None)
+      return io.BytesIO(TPU_VM[key].encode())
 
-    def read(self):
-      return self.text.encode()
-
-  def urlopen(request, timeout):
-    asked.append(request)
-    key = request.full_url.rpartition('/')[2]
-    if key not in said:
-      raise cluster.urllib.error.HTTPError(request.full_url, 404, 'no such key', {}, None)
-    return Answer(said[key])
-
+  made = Server()
   monkeypatch.setattr(cluster, '_has_tpu', lambda: True)
-  monkeypatch.setattr(cluster.urllib.request, 'urlopen', urlopen)
-  assert cluster.tpu_metadata({}) == said
-  assert asked[0].get_header('Metadata-flavor') == 'Google'
+  monkeypatch.setattr(cluster.time, 'sleep', lambda _: None)
+  monkeypatch.setattr(cluster.urllib.request, 'urlopen', made)
+  return made
+
+
+def test_metadata(server):
+  assert cluster.tpu_metadata({}) == TPU_VM
+  assert server.asked[0].get_header('Metadata-flavor') == 'Google'
   assert find(cluster.tpu_metadata({})).index == 1
-  asked.clear()
+  server.asked.clear()
   for skipped in ({'TPU_SKIP_MDS_QUERY': '1'}, TPU_POD):
     assert cluster.tpu_metadata(skipped) == {}
-  assert not asked
+  assert not server.asked
+
+
+# Of these a worker must not conclude that it is the only process.
+TROUBLES = [
+  TimeoutError('timed out'),
+  HTTPError('http://metadata', 503, 'busy', {}, None),
+  URLError(ConnectionRefusedError('refused')),
+  URLError(socket.gaierror(socket.EAI_AGAIN, 'no name server')),
+]
+
+
+@pytest.mark.parametrize('trouble', TROUBLES, ids=str)
+def test_metadata_that_come_late(trouble, server):
+  server.troubles = [trouble] * 4
+  assert find(cluster.tpu_metadata({})).index == 1
+
+
+@pytest.mark.parametrize('trouble', TROUBLES, ids=str)
+def test_metadata_that_do_not_come(trouble, server):
+  server.troubles = [trouble] * 5
+  with pytest.raises(
+    UserError, match='agent-worker-number, which says which worker .*: .*try again'
+  ):
+    cluster.tpu_metadata({})
+
+
+def test_no_metadata_server(server):
+  server.troubles = [URLError(socket.gaierror(socket.EAI_NONAME, 'not known')) for _ in range(3)]
+  assert cluster.tpu_metadata({}) == {}

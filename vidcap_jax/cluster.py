@@ -5,16 +5,18 @@ mapping. What it finds goes to ``processes.join``.
 """
 
 import dataclasses
+import http.client
 import importlib.util
 import pathlib
 import re
-import urllib.error
+import socket
+import time
 import urllib.request
 from collections.abc import Mapping
 
 from vidcap_jax.errors import UserError
 
-# Of the coordination service where nothing else names one: JAX's own for TPUs.
+# Of the coordination service where nothing else names one.
 PORT = 8476
 
 
@@ -138,28 +140,49 @@ def _host(address: str) -> str:
   return address.strip().partition(':')[0]
 
 
-def tpu_metadata(environment: Mapping[str, str], seconds: float = 2.0) -> dict[str, str]:
+def tpu_metadata(environment: Mapping[str, str]) -> dict[str, str]:
   """What a TPU VM's metadata server says of its slice; {} on any other machine.
 
   Args:
     environment: variables; ``TPU_SKIP_MDS_QUERY`` keeps it from being asked.
-    seconds: to wait for an answer.
+
+  Raises:
+    UserError: it says neither what it is asked for nor that there is no such thing.
   """
   if {'TPU_SKIP_MDS_QUERY', 'TPU_WORKER_ID'} & environment.keys() or not _has_tpu():
     return {}
   server = environment.get('GCE_METADATA_IP', 'metadata.google.internal')
-  said = {}
-  for key in ('agent-worker-number', 'worker-network-endpoints', 'tpu-env'):
-    request = urllib.request.Request(
-      f'http://{server}/computeMetadata/v1/instance/attributes/{key}',
-      headers={'Metadata-Flavor': 'Google'},
-    )
+  keys = ('agent-worker-number', 'worker-network-endpoints', 'tpu-env')
+  said = {key: _attribute(server, key) for key in keys}
+  return {key: text for key, text in said.items() if text is not None}
+
+
+def _attribute(server: str, key: str, tries: int = 5) -> str | None:
+  """An attribute of this machine; None where it, or the whole server, is clearly not there."""
+  url = f'http://{server}/computeMetadata/v1/instance/attributes/{key}'
+  request = urllib.request.Request(url, headers={'Metadata-Flavor': 'Google'})
+  for left in reversed(range(tries)):
     try:
-      with urllib.request.urlopen(request, timeout=seconds) as answer:
-        said[key] = answer.read().decode()
-    except (OSError, urllib.error.URLError):  # not there, or no such key
-      continue
-  return said
+      with urllib.request.urlopen(request, timeout=2.0) as answer:
+        return answer.read().decode()
+    except (OSError, http.client.HTTPException) as error:
+      if getattr(error, 'code', None) in (403, 404) or _is_unknown(error):
+        return None
+      reason = error
+    if left:
+      time.sleep(1.0)
+  # One worker that took itself for the only process would write over what the others do.
+  raise UserError(
+    f'{url}, which says which worker of the TPU slice this is, does not answer: {reason}; try '
+    'again, or set TPU_SKIP_MDS_QUERY=1 and give --coordinator, --num_processes and --process_id '
+    'where there are several'
+  )
+
+
+def _is_unknown(error: Exception) -> bool:
+  """Whether no machine has the server's name."""
+  reason = getattr(error, 'reason', None)
+  return isinstance(reason, socket.gaierror) and reason.errno == socket.EAI_NONAME
 
 
 def _has_tpu() -> bool:
