@@ -8,13 +8,28 @@ import pytest
 
 from vidcap_jax import distributed
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import ConfigError
 
 
 def test_mesh():
   assert dict(distributed.make_mesh().shape) == {'data': 8, 'model': 1}
   assert dict(distributed.make_mesh(model=2).shape) == {'data': 4, 'model': 2}
-  with pytest.raises(DataError, match='mesh.data=3 x mesh.model=2 is 6 devices, there are 8'):
-    distributed.make_mesh(3, 2)
+
+
+@pytest.mark.parametrize(
+  ('data', 'model', 'message'),
+  [
+    (3, 2, 'mesh.data=3 x mesh.model=2 does not make 8 devices; .* mesh.data is 4, or -1'),
+    (0, 1, 'mesh.data=0 x mesh.model=1 does not make 8 devices; .* mesh.data is 8, or -1'),
+    (-8, 1, 'mesh.data=-8 x'),
+    *(
+      (-1, model, f'mesh.model={model} does not fit 8 .*: 1, 2, 4, 8$') for model in (0, -1, 3, 16)
+    ),
+  ],
+)
+def test_a_mesh_that_does_not_fit(data, model, message):
+  with pytest.raises(ConfigError, match=message):
+    distributed.make_mesh(data, model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +82,7 @@ def test_blocks_of_rows(processes, devices, model, blocks, pod):
 
 def test_a_mesh_that_splits_processes_unevenly(pod):
   pod(2, 3)
-  with pytest.raises(DataError, match='mesh.model=2 is neither a part nor a multiple of the 3 dev'):
+  with pytest.raises(ConfigError, match='mesh.model=2 does not fit 6 devices, 3 a .*: 1, 3, 6$'):
     distributed.make_mesh(model=2)
 
 
@@ -93,8 +108,10 @@ def test_batches_go_to_devices_by_row():
   assert {shard.data.shape for shard in there.addressable_shards} == {(2, 3)}
   np.testing.assert_array_equal(distributed.to_host(there), batch['features']['image'])
   distributed.check_batch(16, mesh)
-  with pytest.raises(DataError, match='17 does not divide over 8 devices; .*: 16 or 24'):
+  with pytest.raises(DataError, match='17 does not divide over 8 devices of .*: 16 or 24'):
     distributed.check_batch(17, mesh)
+  with pytest.raises(DataError, match="over 4 devices of the mesh's data axis; .*: 16 or 20"):
+    distributed.check_batch(17, distributed.make_mesh(4, 2))
 
 
 def test_one_process_decides_for_itself():

@@ -111,7 +111,7 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
 @pytest.mark.parametrize(
   ('changes', 'error', 'message'),
   [
-    ({'train.batch_size': 12}, DataError, '12 does not divide over 8 devices; .*: 8 or 16'),
+    ({'train.batch_size': 12}, DataError, '12 does not divide over 8 devices of .*: 8 or 16'),
     ({'model.name': 'temporal'}, ConfigError, "unknown model.name 'temporal'; known: dual_afr, "),
     ({'model.variant': 'spatail'}, ConfigError, "variant 'spatail' is unknown; known: vanilla"),
     ({'model.global_streams': ('motion',)}, DataError, "a stream 'motion' .* has: image"),
@@ -131,7 +131,7 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
     ({'data.val_split': 'test'}, UserError, 'videos without references: 2 videos .v10, v11'),
     ({'seeds': ('a',)}, ConfigError, "seeds.*'a'"),
     ({'seed': -1}, DataError, 'seed must not be negative'),
-    ({'mesh.data': 3}, DataError, 'mesh.data=3 .* there are 8'),
+    ({'mesh.data': 3}, ConfigError, 'mesh.data=3 .* does not make 8 devices'),
   ],
 )
 def test_found_before_training(changes, error, message, tiny_data, tmp_path):

@@ -10,7 +10,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vidcap_jax.data.batch import check_batch_size
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import ConfigError
 
 
 def make_mesh(data: int = -1, model: int = 1) -> Mesh:
@@ -19,21 +19,23 @@ def make_mesh(data: int = -1, model: int = 1) -> Mesh:
   Devices stand in the order of their processes, so that a process's rows of a batch are a block.
 
   Raises:
-    DataError: the sizes do not use every device, or would split a process's devices unevenly.
+    ConfigError: the sizes do not use every device, or would split a process's devices unevenly; it
+      names those that do not.
   """
   devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
-  if data == -1:
-    data = len(devices) // model
-  if data * model != len(devices):
-    raise DataError(
-      f'mesh.data={data} x mesh.model={model} is {data * model} devices, there are {len(devices)}; '
-      'set mesh.data=-1 to use what is left'
+  total, each = len(devices), len(devices) // jax.process_count()
+  sizes = [n for n in range(1, total + 1) if not total % n and not (each % n and n % each)]
+  if model not in sizes:
+    raise ConfigError(
+      f'mesh.model={model} does not fit {total} devices, {each} a process; it is a part or a '
+      f'multiple of the devices of a process: {", ".join(map(str, sizes))}'
     )
-  each = len(devices) // jax.process_count()
-  if each % model and model % each:
-    raise DataError(
-      f'mesh.model={model} is neither a part nor a multiple of the {each} devices of a process'
+  if data not in (-1, total // model):
+    raise ConfigError(
+      f'mesh.data={data} x mesh.model={model} does not make {total} devices; with this mesh.model, '
+      f'mesh.data is {total // model}, or -1 for what is left'
     )
+  data = total // model
   # All axes Auto: Explicit ones, the default of make_mesh, ask every gather for its out_sharding.
   return Mesh(np.array(devices).reshape(data, model), ('data', 'model'))
 
@@ -82,8 +84,8 @@ def by_row(mesh: Mesh) -> NamedSharding:
 
 
 def check_batch(batch_size: int, mesh: Mesh) -> None:
-  """DataError, naming the nearest sizes that do, unless a batch divides over the devices."""
-  check_batch_size(batch_size, mesh.shape['data'], 'devices')
+  """DataError, naming the nearest sizes that do, unless a batch divides over the data axis."""
+  check_batch_size(batch_size, mesh.shape['data'], "devices of the mesh's data axis")
 
 
 def to_devices(batch: Mapping[str, Any], mesh: Mesh) -> Mapping[str, Any]:
