@@ -19,6 +19,9 @@ import pytest
 from benchmarks import outcome
 from tests import tiny
 from vidcap_jax import checkpoint
+from vidcap_jax.cluster import Place
+from vidcap_jax.errors import UserError
+from vidcap_jax.processes import joined
 from vidcap_jax.watchdog import LOST
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -223,7 +226,7 @@ def test_a_process_that_stops_ends_the_job(tmp_path):
   seconds, code, said = lost(1, signal.SIGSTOP, tmp_path)
   assert seconds < 2 * TIMEOUT
   assert code == LOST
-  assert 'process 0 of 2: ended, because process 1 gave no sign of life for 7 s' in said
+  assert 'process 0 of 2: ended, because process 1 gave no sign of life for 6 s' in said
 
 
 @pytest.mark.slow
@@ -253,6 +256,34 @@ def test_a_process_that_fails_ends_the_job(tmp_path):
   assert job.codes == [1, 1]
   assert 'process 1 of 2: error: v7 is broken\n' in other
   assert 'process 0 of 2: ended, because process 1 failed: v7 is broken\n' in main
+
+
+@pytest.mark.parametrize(
+  ('error', 'waits'),
+  [
+    (jax.errors.JaxRuntimeError('UNKNOWN: Gloo all-reduce failed: connection closed'), True),
+    (ValueError('INTERNAL: a peer is gone'), True),
+    (jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes'), False),
+    (ValueError('a fault of the program'), False),
+    (UserError('v7 is broken'), False),
+  ],
+  ids=str,
+)
+def test_only_what_a_lost_process_may_be_behind_waits(error, waits, monkeypatch):
+  done = []
+
+  class Dog:
+    def wait_for_verdict(self):
+      done.append('waited')
+
+    def announce(self, code, reason):
+      done.append((code, reason))
+
+  monkeypatch.setattr('vidcap_jax.processes._join', lambda *_: Dog())
+  monkeypatch.setattr('os._exit', sys.exit)
+  with pytest.raises(SystemExit), joined(Place('h:1', 2, 1), 60, 300):
+    raise error
+  assert done == ['waited'] * waits + [(1, f'process 1 failed: {error}')]
 
 
 @pytest.mark.slow

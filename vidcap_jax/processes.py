@@ -24,7 +24,8 @@ def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterato
 
   To be entered before anything asks JAX for its devices. An error inside is printed with the
   process's index and ends all processes; none is raised, and this one exits at once: what it would
-  do at exit waits for the others, who may be waiting for it.
+  do at exit waits for the others, who may be waiting for it. Only the runtime's errors, but for a
+  lack of memory, are held back for ``timeout`` seconds: the loss of another may be behind them.
 
   Args:
     place: from ``cluster.find``.
@@ -50,7 +51,7 @@ def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterato
     _end(watchdog, 130, f'process {place.index} was interrupted')
   except BaseException as error:
     _tell(f'{who}:\n{traceback.format_exc()}')
-    if _of_runtime(error):
+    if _of_runtime(error) and 'RESOURCE_EXHAUSTED' not in str(error):  # memory is one's own
       watchdog.wait_for_verdict()  # a collective fails when a peer is gone: it is the one to name
     _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
   watchdog.stop()

@@ -33,8 +33,8 @@ class Watchdog:
 
   Attributes:
     interval: seconds between signs of life.
-    patience: seconds without one after which a process counts as lost; with two intervals to say
-      so, everyone has ended ``timeout`` seconds after the last.
+    patience: seconds without one after which a process counts as lost; with an interval to hear the
+      last, one to look and two to say so, everyone has ended ``timeout`` seconds after it.
   """
 
   def __init__(self, store: Store, index: int, count: int, timeout: float, end=os._exit):
@@ -47,7 +47,7 @@ class Watchdog:
       end: called with the exit code, never to return.
     """
     self.interval = min(2.0, timeout / 10)
-    self.patience = timeout - 3 * self.interval
+    self.patience = timeout - 4 * self.interval
     self._store, self._index, self._count, self._end = store, index, count, end
     now = time.monotonic()
     watched = range(1, count) if index == 0 else (0,)
@@ -76,7 +76,10 @@ class Watchdog:
       time.sleep(2.5 * self.interval)
 
   def wait_for_verdict(self) -> None:
-    """Returns only if no other process has fallen silent: after a failure that may be due to it."""
+    """Returns only if no other process has fallen silent: after a failure that may be due to it.
+
+    That takes the whole ``timeout``.
+    """
     time.sleep(self.patience + 4 * self.interval)
 
   def _talk(self) -> None:
