@@ -1,5 +1,6 @@
 """Stages, workdirs, seeds and early stopping, without subprocesses."""
 
+import functools
 import json
 import shutil
 
@@ -9,7 +10,7 @@ from ml_collections import ConfigDict
 from benchmarks import outcome
 from configs import common
 from tests import tiny
-from vidcap_jax import checkpoint, experiment
+from vidcap_jax import checkpoint, distributed, experiment, files
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import metrics
@@ -220,6 +221,18 @@ def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path)
   config.train.batch_size = 8
   with pytest.raises(DataError, match='config.train.batch_size: 16 there, 8 now'):
     experiment.check_config(config, tmp_path)
+
+
+def test_a_workdir_that_is_another_folder_on_each_machine(tiny_data, tmp_path, monkeypatch):
+  config = tiny.small_config(tiny_data)
+  for folder in ('shared', 'local'):
+    (tmp_path / folder).mkdir()
+  experiment.check_config(config, tmp_path / 'shared')
+  monkeypatch.setattr(distributed, 'is_main', lambda: False)
+  experiment.check_config(config, tmp_path / 'shared')
+  monkeypatch.setattr(experiment, 'wait_for', functools.partial(files.wait_for, seconds=0))
+  with pytest.raises(UserError, match='local/config.json: process 0 has .* not the same folder'):
+    experiment.check_config(config, tmp_path / 'local')
 
 
 def test_another_data_set_in_the_same_folder_is_refused(two_stages, tiny_data, tmp_path):

@@ -22,7 +22,7 @@ from vidcap_jax import (
 )
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.files import locked, read_json, write_json
+from vidcap_jax.files import locked, read_json, wait_for, write_json
 from vidcap_jax.stage import set_up
 from vidcap_jax.train import train
 
@@ -302,14 +302,17 @@ def check_config(config: ConfigDict, workdir: epath.Path) -> None:
 
   Raises:
     DataError: they differ; every differing key is listed.
+    UserError: this machine has another folder there than process 0's.
   """
   path = workdir / 'config.json'
   ours = settings.as_saved(config)
   started = path.is_file() and any((workdir / 'checkpoints').glob('*/*'))
   distributed.wait_for_all('config')  # every process has looked before one writes
-  if not started:  # a command that failed at first may be mended
-    if distributed.is_main():
-      write_json(path, ours)
+  if not started and distributed.is_main():  # a command that failed at first may be mended
+    write_json(path, ours)
+  distributed.wait_for_all('config written')
+  wait_for(path)
+  if not started:
     return
   theirs = read_json(path)
   changed = settings.differing(theirs, ours)

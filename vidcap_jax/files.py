@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,22 @@ def read_json(path: epath.PathLike) -> Any:
     raise DataError(
       f'{path}: damaged, no JSON ({error}); bring it back from a copy, or use another --workdir'
     ) from None
+
+
+def wait_for(path: epath.PathLike, seconds: float = 90.0) -> None:
+  """Returns once a file is there that another machine has written; disks may show it late.
+
+  Raises:
+    UserError: it does not come, as the folder is another one there.
+  """
+  deadline = time.monotonic() + seconds
+  while not epath.Path(path).is_file():
+    if time.monotonic() > deadline:
+      raise UserError(
+        f'{path}: process 0 has written it, but it is not here: --workdir is not the same folder '
+        'on all machines; mount it on this one, or name one that they share'
+      )
+    time.sleep(1.0)
 
 
 @contextlib.contextmanager
