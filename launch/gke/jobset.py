@@ -11,6 +11,8 @@ from launch import command
 
 SCHEMA = pathlib.Path(__file__).with_name('jobset.schema.json')
 JOB = 'worker'
+# Seconds for pods to wait for each other: slices and nodes may be made minutes apart.
+START_TIMEOUT = 1800
 # Exit codes of a pod that do not count as a failure, in the order that Kubernetes asks for.
 GOES_ON = [command.LOST, command.PREEMPTED]
 
@@ -111,8 +113,9 @@ def _pod_spec(pod: Pod, name: str, hosts: int) -> dict[str, Any]:
     environment = {'JOBSET_NAME': name, 'REPLICATED_JOB_NAME': JOB, 'PODS_PER_JOB': str(hosts)}
   if pod.spot:
     selector['cloud.google.com/gke-spot'] = 'true'
+  arguments = command.training([f'--start_timeout={START_TIMEOUT}', *pod.arguments])
   # Kubernetes reads $(NAME) in arguments as a variable, and $$ as a dollar.
-  words = [word.replace('$', '$$') for word in command.training(pod.arguments)]
+  words = [word.replace('$', '$$') for word in arguments]
   container: dict[str, Any] = {
     'name': JOB,
     'image': pod.image,
@@ -165,10 +168,17 @@ def check(whole: dict[str, Any]) -> None:
   for fault in jsonschema.Draft202012Validator(schema).iter_errors(whole):
     raise Invalid(f'JobSet, {fault.json_path}: {fault.message}')
   for job in whole['spec']['replicatedJobs']:
+    name = f'{whole["metadata"]["name"]}-{job["name"]}'
+    last = f'{name}-{job["replicas"] - 1}-{job["template"]["spec"]["parallelism"] - 1}-abcde'
+    if len(last) > LONGEST:
+      raise Invalid(
+        f"JobSet, $.metadata.name: with it the pods' names, such as {last!r}, have {len(last)} "
+        f'characters, more than {LONGEST}'
+      )
     alone = {
       'apiVersion': 'batch/v1',
       'kind': 'Job',
-      'metadata': {'name': f'{whole["metadata"]["name"]}-{job["name"]}-0'},
+      'metadata': {'name': f'{name}-0'},
       'spec': job['template']['spec'],
     }
     try:
@@ -180,6 +190,8 @@ def check(whole: dict[str, Any]) -> None:
 
 # Whose schema of a Job is used.
 KUBERNETES = '1.33'
+# Characters of a pod's name, which JobSet holds to those of a host's.
+LONGEST = 63
 
 
 def to_yaml(whole: dict[str, Any]) -> str:

@@ -99,7 +99,7 @@ def test_a_dry_run_is_what_would_be_submitted(flags, submitted, fakes, capsys):
   whole = submitted(*flags, arguments=NASTY)
   variables = {'HOME': '/root', 'HOSTNAME': 'pod'}
   command = [expanded(word, variables) for word in container_of(whole)['command']]
-  assert command == ['python', '-m', 'vidcap_jax.main', *NASTY]
+  assert command == ['python', '-m', 'vidcap_jax.main', '--start_timeout=1800', *NASTY]
   assert submitted(*flags, arguments=NASTY) == whole  # to go on: the same
 
   (fakes.home / 'given').unlink()
@@ -114,6 +114,10 @@ def test_a_dry_run_is_what_would_be_submitted(flags, submitted, fakes, capsys):
   ('flags', 'message'),
   [
     (['--name=Cap_', *GPU], r"JobSet, \$.metadata.name: 'Cap_' does not match"),
+    (
+      [f'--name={"c" * 47}', *TPU, '--slices=11'],
+      r"JobSet, .*metadata.name: .*'c{47}-worker-10-3-abcde', have 65 characters, more than 63",
+    ),
     (['--restarts=-1', *GPU], r'JobSet, \$.spec.failurePolicy.maxRestarts: -1 is less than'),
   ],
 )
@@ -122,6 +126,10 @@ def test_what_a_cluster_would_refuse(flags, message, capsys):
   out, err = capsys.readouterr()
   assert out == ''
   assert re.match(f'error: {message}', err)
+
+
+def test_the_longest_name(submitted):
+  assert submitted(f'--name={"c" * 46}', *TPU)['metadata']['name'] == 'c' * 46
 
 
 @pytest.mark.parametrize(
