@@ -24,9 +24,12 @@ from launch import command
 
 
 def environment(devices: int, around: Mapping[str, str]) -> dict[str, str]:
-  """What is added to the surrounding environment: as many CPU devices as were asked for."""
+  """What is added to the surrounding environment: as many CPU devices as were asked for.
+
+  And that lines come as they are printed, though they go through a pipe.
+  """
   flags = [around.get('XLA_FLAGS', ''), f'--xla_force_host_platform_device_count={devices}']
-  return {'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': ' '.join(flags).strip()}
+  return {'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': ' '.join(flags).strip(), 'PYTHONUNBUFFERED': '1'}
 
 
 def commands(arguments: Sequence[str], processes: int, port: int) -> list[list[str]]:
@@ -69,7 +72,7 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
       # A session of its own: Ctrl-C reaches this process alone, which asks each once.
       process = subprocess.Popen(
         argv,
-        env={**os.environ, **added, 'PYTHONUNBUFFERED': '1'},
+        env={**os.environ, **added},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

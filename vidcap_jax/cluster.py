@@ -272,7 +272,7 @@ def _share(environment: Mapping[str, str], rank: int, here: int) -> tuple[int, .
   """The GPUs of one of several processes on a machine; None where it has all it can see.
 
   Numbers count the devices that are visible; a launcher that shows each process its own has
-  nothing left to share out.
+  nothing left to share out. Where nothing says which are visible, each process takes one.
   """
   visible = [d for d in environment.get('CUDA_VISIBLE_DEVICES', '').split(',') if d]
   if here <= 1 or (visible and len(visible) < here):

@@ -111,6 +111,7 @@ def test_a_dry_run_is_what_would_be_run(capsys, monkeypatch):
   assert added == {
     'JAX_PLATFORMS': 'cpu',
     'XLA_FLAGS': '--xla_a=1 --xla_b=2 --xla_force_host_platform_device_count=4',
+    'PYTHONUNBUFFERED': '1',
   }
 
 
