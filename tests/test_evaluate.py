@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,6 +119,30 @@ def test_only_some_videos_have_references(restored, tmp_path, quick):
   with pytest.raises(UserError, match='videos without references: 2 videos .v2, v3'):
     evaluate.evaluate(restored, str(tmp_path / 'mixed'), 'test', tmp_path / 'out')
   assert not (tmp_path / 'out').exists()
+
+
+def test_captions_outlive_a_scoring_that_fails(
+  restored, later, tmp_path, quick, monkeypatch, capsys
+):
+  def late(*_):
+    raise metrics.MetricError('METEOR did not finish')
+
+  (tmp_path / 'my out').mkdir()
+  (tmp_path / 'my out' / 'metrics.json').write_text('{}')
+  with monkeypatch.context() as patch:
+    patch.setattr(metrics.meteor.Meteor, 'score', late)
+    with pytest.raises(metrics.MetricError, match='METEOR did not finish\nthe captions') as error:
+      evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
+  assert [c['video_id'] for c in read(tmp_path / 'my out', 'captions.json')] == [
+    f'v{i}' for i in range(9)
+  ]
+  assert not (tmp_path / 'my out' / 'metrics.json').exists()
+  python, _, module, *arguments = shlex.split(str(error.value).splitlines()[-1])
+  assert (python, module) == ('python', metrics.__spec__.name)
+  metrics.main([*arguments, '--metrics=CIDEr', '--meteor_time_limit=9'])
+  scored = capsys.readouterr().out
+  report = evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
+  assert f'{report["CIDEr"]:.4f}' in scored
 
 
 def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path):

@@ -1,6 +1,7 @@
 """Decoding a split and scoring it: one code for validation, test and a checkpoint alone."""
 
 import importlib.metadata
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from etils import epath
 from vidcap_jax import distributed, retrieve
 from vidcap_jax.captioning import Caption, Together, batches_of, captioner_of, ensemble_of
 from vidcap_jax.data.key_frames import lacking
-from vidcap_jax.data.records import Video, VideoSource, open_split
+from vidcap_jax.data.records import SplitSource, Video, VideoSource, open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
@@ -68,7 +69,8 @@ def evaluate(
   Raises:
     DataError: the split or a stream is missing.
     ConfigError: a fallback that makes no captions, or for a model that makes none.
-    MetricError: some videos of the split have references and others none.
+    MetricError: some videos of the split have references and others none; or scoring failed, after
+      captions.json was written: says how to score that.
   """
   manifest = read_manifest(directory)
   if split not in manifest.splits:
@@ -83,7 +85,7 @@ def evaluate(
   texts = read_texts(source, restored.config.data.threads)
   if is_captioner(restored.module):
     caption = together.caption if together else captioner_of(restored)
-    report = _score_captions(restored, caption, fallback, source, texts, output)
+    report = _score_captions(restored, caption, fallback, source, split, texts, output)
   else:
     report = _score_retrieval(restored, source, texts)
   report |= together.report if together else {}
@@ -115,13 +117,14 @@ def _score_captions(
   restored: Restored,
   caption: Caption,
   fallback: Restored | None,
-  source: VideoSource,
+  source: SplitSource,
+  split: str,
   texts: Sequence[Video],
   output: epath.Path,
 ) -> dict[str, Any]:
   """Captions of a split, their scores, and the files of both."""
   from vidcap_jax.evaluation import candidates, diversity, metrics, submission
-  from vidcap_jax.evaluation.java import require_java
+  from vidcap_jax.evaluation.java import MetricError, require_java
 
   ids = [video.video_id for video in texts]
   references = None
@@ -142,10 +145,18 @@ def _score_captions(
   if not distributed.is_main():
     return report
   output.mkdir(parents=True, exist_ok=True)
+  (output / 'metrics.json').unlink(missing_ok=True)  # of other captions
+  write_json(output / 'captions.json', captions, ensure_ascii=False)  # whatever scoring comes to
   if references is not None:
-    scores, _ = metrics.score(hypotheses, references)
-    report |= candidates.score(captions, references)
-    best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
+    try:
+      scores, _ = metrics.score(hypotheses, references)
+      report |= candidates.score(captions, references)
+      best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
+    except MetricError as error:
+      path, by_character = output / 'captions.json', references.by_character
+      raise MetricError(
+        f'{error}\n{_advice(path, source.directory, split, by_character)}'
+      ) from error
     report = {**scores, 'constant_CIDEr': value, 'constant_caption': best} | report
   else:
     submission.write_vatex(output / 'submission_vatex.json', hypotheses)
@@ -155,8 +166,18 @@ def _score_captions(
     submission.write_msrvtt(
       output / 'submission_msrvtt.json', hypotheses, ', '.join(networks) or None
     )
-  write_json(output / 'captions.json', captions, ensure_ascii=False)
   return report
+
+
+def _advice(captions: epath.Path, directory: str, split: str, by_character: bool) -> str:
+  """How captions that could not be scored can be, for people."""
+  command = ['python', '-m', 'vidcap_jax.evaluation.metrics', f'--hypotheses={captions}']
+  command += [f'--references={directory}', f'--split={split}']
+  command += ['--by_character'] if by_character else []
+  return (
+    f'the captions are in {captions}; this scores them, with --meteor_time_limit=SECONDS for more '
+    f'time or --metrics=BLEU,ROUGE_L,CIDEr without METEOR:\n  {shlex.join(command)}'
+  )
 
 
 def _score_retrieval(

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import DataError
 from vidcap_jax.evaluation import caption_files
 from vidcap_jax.evaluation.java import MetricError
 
@@ -134,3 +136,15 @@ def test_msrvtt_references_by_split(tmp_path):
 def test_references_of_every_form(tmp_path, name, content):
   want = {'a': ['x', 'y'], '7': ['z']}
   assert caption_files.read_references(write(tmp_path / name, content)) == want
+
+
+def test_references_of_a_data_set(tiny_data, tmp_path):
+  want = {v.video_id: list(v.captions) for v in open_split(tiny_data, 'val')}
+  assert caption_files.read_references(tiny_data, 'val') == want
+  for split in (None, 'x'):
+    with pytest.raises(MetricError, match='name one of its splits, train, val, test'):
+      caption_files.read_references(tiny_data, split)
+  with pytest.raises(MetricError, match='has splits of its own'):
+    caption_files.read_references(tiny_data, 'val', tmp_path / 's.json')
+  with pytest.raises(DataError, match='is not a data set'):
+    caption_files.read_references(tmp_path, 'val')

@@ -7,6 +7,8 @@ import pathlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.evaluation.java import MetricError
 
 FORMS = """accepted files:
@@ -18,6 +20,7 @@ FORMS = """accepted files:
   .csv    with a header that names an id column and caption
   .txt    id, tab, caption (the S2VT form of MSVD); .tsv likewise
 A split may be named by the references themselves (MSR-VTT, or a split field or column).
+References may also be the folder of a data set, with a split.
 """
 
 ID_KEYS = ('video_id', 'image_id', 'videoID', 'id')
@@ -59,13 +62,16 @@ def read_references(
   """Reads all captions of every video, or of one split's videos.
 
   Args:
-    path: of any form in ``FORMS``.
+    path: of any form in ``FORMS``, or a data set's folder.
     split: keep this split only; by default everything.
     splits: json ``{split: [ids]}``, in place of the splits that the file itself names.
 
   Raises:
     MetricError: no such split, ids in it that the file lacks, or a file of no known form.
+    DataError: a folder that is no data set, or a damaged one.
   """
+  if pathlib.Path(path).is_dir():
+    return _of_data_set(path, split, splits)
   entries = _read(pathlib.Path(path))
   if splits is not None:
     if split is None:
@@ -77,6 +83,17 @@ def read_references(
       raise MetricError(f'{path} has no split {split!r}; it names: {", ".join(named) or "none"}')
     entries = [e for e in entries if e.split == split]
   return _merge(entries)
+
+
+def _of_data_set(path, split, splits) -> dict[str, list[str]]:
+  have = read_manifest(path).splits
+  if splits is not None:
+    raise MetricError(
+      f'{path} is a data set, which has splits of its own: leave the splits file out'
+    )
+  if split not in have:
+    raise MetricError(f'{path} is a data set: name one of its splits, {", ".join(have)}')
+  return {video.video_id: list(video.captions) for video in open_split(path, split)}
 
 
 def _pick(entries, path, split, splits) -> dict[str, list[str]]:

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vidcap_jax.data.vocabulary import part_characters
+from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import caption_files, java, meteor
 from vidcap_jax.evaluation.java import MetricError, require_java
 
@@ -325,7 +326,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
       _write(options.json, {**corpus, 'videos': len(per_video)})
     if options.per_video:
       _write(options.per_video, per_video)
-  except (MetricError, OSError) as error:
+  except (UserError, OSError) as error:
     sys.exit(f'error: {error}')
   print(table(corpus))
   print(f'{len(per_video)} videos, {len(set(hypotheses.values()))} distinct captions')
