@@ -28,7 +28,12 @@ FALLBACK = flags.DEFINE_string(
 )
 DATA = flags.DEFINE_string('data', None, 'evaluate: data set folder; default: the one trained on.')
 SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
-OUTPUT = flags.DEFINE_string('output', None, 'evaluate: results; default WORKDIR/eval/SPLIT.')
+OUTPUT = flags.DEFINE_string(
+  'output',
+  None,
+  'evaluate: results; default WORKDIR/eval/SPLIT of the last stage, WORKDIR/eval/STAGE/SPLIT of '
+  'others.',
+)
 INPUTS = flags.DEFINE_string(
   'inputs',
   None,

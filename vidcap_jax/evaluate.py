@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etils import epath
+from ml_collections import ConfigDict
 
 from vidcap_jax import distributed, retrieve
 from vidcap_jax.captioning import Caption, Together, batches_of, captioner_of, ensemble_of
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import SplitSource, Video, VideoSource, open_split
 from vidcap_jax.data.schema import DataError, Manifest, read_manifest
+from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
 from vidcap_jax.features import select_streams
@@ -19,6 +21,8 @@ from vidcap_jax.files import write_json
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.restore import Restored, require_captioner
 from vidcap_jax.texts import read_texts
+
+SCORED = ('train', 'fuse')  # tasks whose stages make captions or rank them
 
 
 def check_streams(restored: Restored, manifest: Manifest, directory: str) -> None:
@@ -192,6 +196,30 @@ def _score_retrieval(
   return {**score(restored.params, batches_of(restored, source), texts), 'captions': captions}
 
 
+def scored_stages(config: ConfigDict) -> list[str]:
+  """Those stages of a config that make captions or rank them, in the order they run."""
+  task = config.get('task', 'train')
+  return [name for name in config.order if config.stages[name].get('task', task) in SCORED]
+
+
+def results_of(stage: str, config: ConfigDict, workdir: epath.Path) -> epath.Path:
+  """The folder of a stage's results by split: those of the last one are the run's own."""
+  last = stage == scored_stages(config)[-1]
+  return workdir / 'eval' if last else workdir / 'eval' / stage
+
+
+def _results_of_checkpoint(restored: Restored) -> epath.Path:
+  """As ``results_of``, of a checkpoint that lies in the workdir of its run."""
+  stage, path = restored.meta['stage'], restored.path.absolute()  # WORKDIR/checkpoints/STAGE/STEP
+  checkpoints = path.parent.parent
+  if checkpoints.name != 'checkpoints':
+    raise UserError(
+      f'{path} is not in WORKDIR/checkpoints/{stage}, so its results have no place of their own; '
+      'say where to write them: --output=DIR'
+    )
+  return results_of(stage, restored.config, checkpoints.parent)
+
+
 def evaluate_command(
   restored: Restored,
   directory: str | None,
@@ -201,10 +229,19 @@ def evaluate_command(
   others: Sequence[Restored] = (),
   weights: Sequence[float] | None = None,
 ) -> None:
-  """``--mode=evaluate``: where the data and results are by default, and what is printed."""
+  """``--mode=evaluate``: where the data and results are by default, and what is printed.
+
+  Raises:
+    UserError: what is evaluated belongs to no workdir, and no ``output`` is given; or as
+      ``evaluate``.
+  """
   directory = directory or restored.config.data.dir
-  # WORKDIR/checkpoints/STAGE/STEP
-  folder = epath.Path(output) if output else restored.path.absolute().parents[2] / 'eval' / split
+  if others and not output:
+    raise UserError(
+      'what several checkpoints say together are the results of none of them; say where to write '
+      'them: --output=DIR'
+    )
+  folder = epath.Path(output) if output else _results_of_checkpoint(restored) / split
   together = ensemble_of((restored, *others), weights) if others else None
   report = evaluate(restored, directory, split, folder, fallback, together)
   if distributed.is_main():

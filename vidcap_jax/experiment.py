@@ -32,7 +32,6 @@ TASKS: Mapping[str, Callable[..., dict]] = {
   'key_frames': key_frames.choose,
   'fuse': fusion.prepare,
 }
-SCORED = ('train', 'fuse')  # tasks whose stages make captions or rank them
 
 
 def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
@@ -78,7 +77,7 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
   reports: dict[str, dict[str, dict]] = {}  # stage -> split -> scores
   stages = {stage: stage_config(config, stage) for stage in config.order}
   check_stages(stages, mesh)
-  scored = [stage for stage, its in stages.items() if its.task in SCORED]
+  scored = evaluate.scored_stages(config)
   for stage, its in stages.items():
     finished = restore.finished_stages(workdir)
     distributed.wait_for_all(f'before {stage}')  # every process has looked before one writes
@@ -91,8 +90,7 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
       _say(f'[{stage}] finished before' + _best(finished[stage], its.eval.metric))
     if stage not in scored:
       continue
-    last = stage == scored[-1]
-    folder = workdir / 'eval' if last else workdir / 'eval' / stage
+    folder = evaluate.results_of(stage, config, workdir)
     reports[stage] = evaluate_stage(config, stage, workdir, folder, mesh)
   if len(reports) > 1:
     _say(evaluate.side_by_side(reports))
