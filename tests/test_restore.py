@@ -36,6 +36,14 @@ def test_find_checkpoint(tiny_run, best, tmp_path):
       restore.find_checkpoint(str(path))
 
 
+def test_of_several_seeds_each_has_a_workdir(tmp_path):
+  for seed in (1, 0):
+    (tmp_path / f'seed_{seed}' / 'checkpoints').mkdir(parents=True)
+  (tmp_path / 'seed_2.txt').touch()
+  with pytest.raises(DataError, match=f'one: {tmp_path}/seed_0, {tmp_path}/seed_1$'):
+    restore.find_checkpoint(str(tmp_path))
+
+
 def test_the_last_finished_stage_is_taken(tiny_run, best, tmp_path):
   workdir = tmp_path / '2026'  # a number, but no step
   for name in ('a_second', 'z_first'):

@@ -70,6 +70,10 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:
   if paths:
     # Of a recipe whose last stage ranks captions, a captioner is what is meant.
     return next((path for path in paths if not _ranks_captions(path)), paths[0])
+  if seeds := sorted(str(run) for run in folder.glob('seed_*') if run.is_dir()):
+    raise DataError(
+      f'{setting}={path}: the runs of several seeds; give the workdir of one: {", ".join(seeds)}'
+    )
   raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
 
 
