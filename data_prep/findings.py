@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from data_prep.annotations.model import SPLIT_NAMES
 from data_prep.build import dropped_lines, stream_line
 from data_prep.survey import SplitSurvey, StreamSurvey, unusual_lengths
 from vidcap_jax.data.schema import Manifest, Stream
+from vidcap_jax.data.split_names import SPLIT_NAMES
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
 
 SHOWN = 5  # Ids shown of a list.

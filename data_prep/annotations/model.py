@@ -10,14 +10,7 @@ from typing import Any
 from data_prep.annotations.files import malformed
 from data_prep.annotations.text import clean
 from vidcap_jax.data.schema import DataError
-
-# Spellings of the three usual splits; any other name is kept as it is.
-SPLIT_NAMES = {
-  'train': ('train', 'training'),
-  'val': ('val', 'valid', 'validation', 'validate', 'dev'),
-  'test': ('test', 'testing'),
-}
-_SPELLING = {spelling: name for name, group in SPLIT_NAMES.items() for spelling in group}
+from vidcap_jax.data.split_names import SPELLINGS, usual_name
 
 EMPTY = 'empty'  # Why a caption is left out; readers may have other reasons.
 
@@ -168,9 +161,7 @@ def normalize_split(name: str) -> str:
   Raises:
     DataError: a name that cannot be part of a file name.
   """
-  name = name.strip()
-  if name.lower() in _SPELLING:
-    return _SPELLING[name.lower()]
+  name = usual_name(name)
   if not re.fullmatch(r'[A-Za-z][A-Za-z0-9_]*', name):
     raise DataError(f'split name {name!r}; use letters, digits and underscores, first a letter')
   return name
@@ -181,5 +172,5 @@ def split_in_name(path: pathlib.Path) -> str | None:
 
   None if it says none, or several.
   """
-  found = {_SPELLING[p] for p in re.split(r'[^a-z]+', path.stem.lower()) if p in _SPELLING}
+  found = {SPELLINGS[p] for p in re.split(r'[^a-z]+', path.stem.lower()) if p in SPELLINGS}
   return found.pop() if len(found) == 1 else None

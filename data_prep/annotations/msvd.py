@@ -7,8 +7,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from data_prep.annotations.files import read_lines
-from data_prep.annotations.model import SPLIT_NAMES, Annotations, Entry, split_in_name
+from data_prep.annotations.model import Annotations, Entry, split_in_name
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.data.split_names import SPLIT_NAMES
 
 
 def read(paths: Sequence[pathlib.Path]) -> Annotations:

@@ -91,6 +91,62 @@ def test_bad_hypotheses_are_refused(tmp_path, name, content, message):
     caption_files.read_hypotheses(write(tmp_path / name, content))
 
 
+@pytest.mark.parametrize(
+  ('content', 'message'),
+  [
+    ({**MSRVTT, 'videos': [{'id': 7}]}, r'video 0: no id \(video_id\); it has: id'),
+    ({**MSRVTT, 'videos': ['video0']}, r'video 0: no id \(video_id\)'),
+    ({**MSRVTT, 'videos': {'video0': 'train'}}, "a list under 'videos', got dict"),
+    ({**MSRVTT, 'videos': [{'video_id': 'v', 'split': 3}]}, 'video 0: split is 3, not a name'),
+    ({**MSRVTT, 'videos': [{'video_id': ['v']}]}, r"video 0: the id \['v'\] is neither a text"),
+    ({**MSRVTT, 'sentences': [3]}, 'sentence 0: no id'),
+    ({'images': [{'file_name': 'a'}], 'annotations': []}, r'image 0: no id \(id\); it has: file'),
+    ({'images': 7, 'annotations': []}, "a list under 'images', got int"),
+    ({'annotations': [{'image_id': {}, 'caption': 'a'}]}, 'annotation 0: the id {} is neither'),
+    ([{'id': 'v', 'caption': 'a', 'split': ['test']}], r"item 0: split is \['test'\], not a name"),
+  ],
+)
+def test_bad_references_are_refused(tmp_path, content, message):
+  with pytest.raises(MetricError, match=rf'r\.json.*{message}'):
+    caption_files.read_references(write(tmp_path / 'r.json', content))
+
+
+@pytest.mark.parametrize(
+  ('content', 'message'),
+  [
+    (b'{"val": {"video0": 1}}', "a list under 'val', got dict"),
+    (b'{"val": null}', "a list under 'val', got NoneType"),
+    (b'["video0"]', "no split 'val'; it has: not a json object"),
+    (b'{"val":', 'is not JSON'),
+    (b'{"val": ["\xe9"]}', 'is not UTF-8'),
+    (None, 'No such file'),
+  ],
+)
+def test_bad_splits_files_are_refused(tmp_path, content, message):
+  path, splits = write(tmp_path / 'r.json', MSRVTT), tmp_path / 's.json'
+  if content is not None:
+    splits.write_bytes(content)
+  with pytest.raises(MetricError, match=rf's\.json.*{message}'):
+    caption_files.read_references(path, 'val', splits)
+
+
+def test_a_field_that_no_table_has_is_refused(tmp_path):
+  path = write(tmp_path / 'r.csv', f'id,caption\nv1,{"a" * 200_000}\n')
+  with pytest.raises(MetricError, match='r.csv is not CSV: field larger'):
+    caption_files.read_references(path)
+
+
+def test_a_split_has_several_spellings(tmp_path):
+  """Those of the build; what is spelled as asked for comes first."""
+  videos = [{'video_id': f'video{i}', 'split': s} for i, s in enumerate(['train', 'validate'])]
+  path = write(tmp_path / 'r.json', {**MSRVTT, 'videos': videos})
+  for split in ('val', 'validate', 'Validation'):
+    assert caption_files.read_references(path, split) == {'video1': ['one', 'three']}
+  splits = write(tmp_path / 's.json', {'dev': ['video0'], 'valid': ['video1']})
+  assert list(caption_files.read_references(path, 'val', splits)) == ['video0', 'video1']
+  assert list(caption_files.read_references(path, 'valid', splits)) == ['video1']
+
+
 def test_text_that_is_not_utf8_is_refused(tmp_path):
   (tmp_path / 'h.txt').write_bytes(b'v1\tcaf\xe9\n')
   with pytest.raises(MetricError, match='not UTF-8'):
@@ -140,7 +196,8 @@ def test_references_of_every_form(tmp_path, name, content):
 
 def test_references_of_a_data_set(tiny_data, tmp_path):
   want = {v.video_id: list(v.captions) for v in open_split(tiny_data, 'val')}
-  assert caption_files.read_references(tiny_data, 'val') == want
+  for split in ('val', 'validation'):
+    assert caption_files.read_references(tiny_data, split) == want
   for split in (None, 'x'):
     with pytest.raises(MetricError, match='name one of its splits, train, val, test'):
       caption_files.read_references(tiny_data, split)

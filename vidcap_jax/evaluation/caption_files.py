@@ -1,14 +1,16 @@
 """Reads captions files of every form that people have."""
 
+import contextlib
 import csv
 import dataclasses
 import json
 import pathlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.data.split_names import usual_name
 from vidcap_jax.evaluation.java import MetricError
 
 FORMS = """accepted files:
@@ -19,7 +21,8 @@ FORMS = """accepted files:
   .jsonl  one such object a line
   .csv    with a header that names an id column and caption
   .txt    id, tab, caption (the S2VT form of MSVD); .tsv likewise
-A split may be named by the references themselves (MSR-VTT, or a split field or column).
+A split may be named by the references themselves (MSR-VTT, or a split field or column);
+val stands for validate, dev, … where a file says it so.
 References may also be the folder of a data set, with a split.
 """
 
@@ -63,7 +66,7 @@ def read_references(
 
   Args:
     path: of any form in ``FORMS``, or a data set's folder.
-    split: keep this split only; by default everything.
+    split: keep this split only, however it is spelled there; by default everything.
     splits: json ``{split: [ids]}``, in place of the splits that the file itself names.
 
   Raises:
@@ -79,9 +82,9 @@ def read_references(
     return _pick(entries, path, split, splits)
   if split is not None:
     named = sorted({e.split for e in entries if e.split is not None})
-    if split not in named:
+    if not (meant := _meant(split, named)):
       raise MetricError(f'{path} has no split {split!r}; it names: {", ".join(named) or "none"}')
-    entries = [e for e in entries if e.split == split]
+    entries = [e for e in entries if e.split in meant]
   return _merge(entries)
 
 
@@ -91,24 +94,33 @@ def _of_data_set(path, split, splits) -> dict[str, list[str]]:
     raise MetricError(
       f'{path} is a data set, which has splits of its own: leave the splits file out'
     )
-  if split not in have:
+  meant = _meant(split, have) if split else []
+  if not meant:
     raise MetricError(f'{path} is a data set: name one of its splits, {", ".join(have)}')
-  return {video.video_id: list(video.captions) for video in open_split(path, split)}
+  return {v.video_id: list(v.captions) for name in meant for v in open_split(path, name)}
 
 
 def _pick(entries, path, split, splits) -> dict[str, list[str]]:
-  table = _parse_json(pathlib.Path(splits))
-  if not isinstance(table, dict) or split not in table:
+  splits = pathlib.Path(splits)
+  with _readable(splits):
+    table = _parse_json(splits)
+  if not isinstance(table, dict) or not (meant := _meant(split, table)):
     have = ', '.join(table) if isinstance(table, dict) else 'not a json object'
     raise MetricError(f'{splits} has no split {split!r}; it has: {have}')
   merged = _merge(entries)
-  ids = [str(v) for v in table[split]]
+  ids = [str(v) for name in meant for v in _list(table, name, splits)]
   lacking = [v for v in ids if v not in merged]
   if lacking:
     raise MetricError(
       f'{path} lacks {len(lacking)} of the {len(ids)} videos of split {split!r}: {_some(lacking)}'
     )
   return {v: merged[v] for v in ids}
+
+
+def _meant(split: str, names: Iterable[str]) -> list[str]:
+  """Which of the names are the split: it itself, or else its other spellings."""
+  names = list(names)
+  return [split] if split in names else [n for n in names if usual_name(n) == usual_name(split)]
 
 
 def _merge(entries: Iterable[Entry]) -> dict[str, list[str]]:
@@ -128,15 +140,23 @@ def _read(path: pathlib.Path) -> list[Entry]:
   }
   if path.suffix not in readers:
     raise MetricError(f'{path}: unknown kind of captions file; known: {", ".join(readers)}')
-  try:
+  with _readable(path):
     entries = list(readers[path.suffix]())
-  except UnicodeDecodeError as error:
-    raise MetricError(f'{path} is not UTF-8 text: {error}') from error
-  except OSError as error:
-    raise MetricError(f'{path}: {error.strerror}') from None
   if not entries:
     raise MetricError(f'{path} holds no captions')
   return entries
+
+
+@contextlib.contextmanager
+def _readable(path: pathlib.Path) -> Iterator[None]:
+  try:
+    yield
+  except UnicodeDecodeError as error:
+    raise MetricError(f'{path} is not UTF-8 text: {error}') from error
+  except csv.Error as error:
+    raise MetricError(f'{path} is not CSV: {error}') from error
+  except OSError as error:
+    raise MetricError(f'{path}: {error.strerror}') from None
 
 
 def _parse_json(path: pathlib.Path):
@@ -165,15 +185,19 @@ def _from_json(data, path: pathlib.Path) -> Iterator[Entry]:
   elif not isinstance(data, dict):
     raise MetricError(f'{path}: expected a json object or list')
   elif isinstance(data.get('sentences'), list):  # MSR-VTT
-    splits = {str(v['video_id']): v.get('split') for v in data.get('videos', [])}
+    splits = {}
+    for number, video in enumerate(_list(data, 'videos', path)):
+      where = f'{path}, video {number}'
+      video_id = _id(video, where, ('video_id',))
+      splits[video_id] = _split(video, where)
     for video_id, split in splits.items():
       yield Entry(video_id, (), split)
     for number, item in enumerate(data['sentences']):
       entry = _entry(item, f'{path}, sentence {number}')
       yield dataclasses.replace(entry, split=splits.get(entry.video_id))
   elif isinstance(data.get('annotations'), list):  # COCO
-    for image in data.get('images', []):
-      yield Entry(str(image['id']), ())
+    for number, image in enumerate(_list(data, 'images', path)):
+      yield Entry(_id(image, f'{path}, image {number}', ('id',)), ())
     for number, item in enumerate(data['annotations']):
       yield _entry(item, f'{path}, annotation {number}')
   elif isinstance(data.get('result'), list) and 'version' in data:  # MSR-VTT submission
@@ -225,14 +249,36 @@ def _from_tabs(path: pathlib.Path) -> Iterator[Entry]:
 
 
 def _entry(item, where: str) -> Entry:
-  key = next((k for k in ID_KEYS if k in item), None) if isinstance(item, dict) else None
-  if key is None or item[key] in ('', None):
-    found = f'; it has: {", ".join(map(str, item))}' if isinstance(item, dict) else ''
-    raise MetricError(f'{where}: no id (one of {", ".join(ID_KEYS)}){found}')
+  video_id = _id(item, where)
   captions = item.get('caption', item.get('captions'))
   if captions is None:
     raise MetricError(f'{where}: no caption')
-  return Entry(str(item[key]), _texts(captions, where), item.get('split') or None)
+  return Entry(video_id, _texts(captions, where), _split(item, where))
+
+
+def _id(item, where: str, keys: Sequence[str] = ID_KEYS) -> str:
+  value = next((item[k] for k in keys if k in item), None) if isinstance(item, dict) else None
+  if value in ('', None):
+    wanted = f'one of {", ".join(keys)}' if len(keys) > 1 else keys[0]
+    found = f'; it has: {", ".join(map(str, item))}' if isinstance(item, dict) else ''
+    raise MetricError(f'{where}: no id ({wanted}){found}')
+  if not isinstance(value, str | int | float):
+    raise MetricError(f'{where}: the id {value!r} is neither a text nor a number')
+  return str(value)
+
+
+def _split(item: Mapping, where: str) -> str | None:
+  split = item.get('split') or None
+  if not isinstance(split, str | None):
+    raise MetricError(f'{where}: split is {split!r}, not a name')
+  return split
+
+
+def _list(data: Mapping, key: str, path: pathlib.Path) -> list:
+  found = data.get(key, [])
+  if not isinstance(found, list):
+    raise MetricError(f'{path}: expected a list under {key!r}, got {type(found).__name__}')
+  return found
 
 
 def _texts(captions, where: str) -> tuple[str, ...]:
