@@ -86,6 +86,17 @@ def test_an_error_beside_a_hanging_meteor_does_not_wait_for_it(fake_java, monkey
   assert time.monotonic() - began < 10
 
 
+def test_it_runs_under_an_english_locale(fake_java):
+  """Java takes options before the program; after it they would be METEOR's."""
+  fake_java(f"""
+options = sys.argv[:sys.argv.index('-jar')]
+english = {{'-Duser.language=en', '-Duser.country=US'}} <= set(options)
+if not english: sys.exit('0,5')
+{ECHO}""")
+  with meteor.Meteor() as process:
+    assert process.score(['a'], [['x']]) == (2.0, [2.0])
+
+
 @pytest.mark.slow
 def test_real_scores_ignore_a_comma_locale(running_meteor):
   corpus, videos = running_meteor.score(['a dog runs', ''], [['a dog is running'], ['a cat']])
