@@ -89,6 +89,19 @@ def test_ratio_0_is_ordinary_evaluation(restored, tiny_data, result):
   assert result['videos'] == 3
 
 
+def test_saved_key_frames_are_those_of_ordinary_evaluation(restored, tiny_data, monkeypatch):
+  def key_frames(run, params, batches, ids, *_):
+    rows = [row for _, b in batches for row in zip(b['video_index'], b['key_frame'])]
+    return [{'video_id': ids[i], 'caption': int(frame)} for i, frame in rows if i >= 0]
+
+  fixed = dataclasses.replace(restored, meta={**restored.meta, 'key_frames': {'v7': 1, 'v9': 0}})
+  source = open_split(tiny_data, 'val')
+  ids = [video.video_id for video in source]
+  monkeypatch.setattr(captioning, 'caption_videos', key_frames)
+  caption = mask_ratio.captioner_of(fixed, source, ids)
+  assert caption({'temporal': 0.0}) == {'v7': 1, 'v8': -1, 'v9': 0}
+
+
 def test_log_probabilities_of_captions_by_ratio(restored, tiny_data):
   """At 0 those of the model itself, at 1 those of an attention that gives zeros."""
 

@@ -26,6 +26,7 @@ from flax import linen as nn
 
 from vidcap_jax import captioning, distributed, evaluate, restore
 from vidcap_jax.data import pipeline
+from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import VideoSource, open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.decoding.unroll import Captions
@@ -102,17 +103,15 @@ def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captio
 
 def captioner_of(restored: Restored, source: VideoSource, ids: Sequence[str]):
   """A function {attention: ratio} -> {video id: caption}; each call needs the same names."""
-  decode, needs = make_decoder(restored), restored.module.config.needs
+  decode = make_decoder(restored)
+  source = attach(source, restored.key_frames)
 
   def caption(ratios: Mapping[str, float]) -> dict[str, str]:
     shares = {name: jnp.float32(ratio) for name, ratio in ratios.items()}
-    batches = captioning.eval_batches(
-      source, restored.vocabulary, restored.streams, needs, restored.config, restored.mesh
-    )
     made = captioning.caption_videos(
       lambda params, batch: decode(params, batch, shares),
       restored.params,
-      batches,
+      captioning.batches_of(restored, source),
       ids,
       restored.vocabulary,
       restored.mesh,
