@@ -1,4 +1,4 @@
-"""Does a captioner look? Its CIDEr when every video is given another video's features.
+"""Does a captioner look? Its CIDEr when every video is given another one's features.
 
   python -m benchmarks.blind --checkpoint=WORKDIR [--data=DIR] [--split=test] [--json=FILE]
 
@@ -7,7 +7,6 @@ it); one that has only learned what captions sound like keeps its score.
 """
 
 import argparse
-import dataclasses
 import sys
 from collections.abc import Sequence
 
@@ -16,43 +15,36 @@ import numpy as np
 import benchmarks
 from vidcap_jax import captioning, distributed, restore
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.records import Video, VideoSource, open_split
+from vidcap_jax.data.records import Subset, VideoSource, open_split
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 
 
-@dataclasses.dataclass(frozen=True)
-class Swapped:
-  """A split whose videos have each other's features: ``partner[i]`` lends video i its own."""
-
-  source: VideoSource
-  partner: np.ndarray
-
-  def __len__(self) -> int:
-    return len(self.source)
-
-  def __getitem__(self, i: int) -> Video:
-    return dataclasses.replace(self.source[i], features=self.source[self.partner[i]].features)
+def swapped(source: VideoSource, seed: int = 0) -> Subset:
+  """The split with another video in each one's place: features, category and key frame are its."""
+  return Subset(source, partners(len(source), seed))
 
 
-def partners(count: int, seed: int = 0) -> np.ndarray:
-  """A random cycle through all videos: nobody keeps their own features."""
+def partners(count: int, seed: int = 0) -> Sequence[int]:
+  """A random cycle through all videos: nobody keeps their own place."""
   if count < 2:
     raise UserError(f'a split of {count} video has nobody to swap features with')
   cycle = np.random.default_rng(seed).permutation(count)
   partner = np.empty(count, int)
   partner[cycle] = np.roll(cycle, 1)
-  return partner
+  return partner.tolist()
 
 
 def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> list[benchmarks.Row]:
-  """CIDEr with own and with swapped features, and the best constant caption's."""
+  """CIDEr with own and with swapped videos, and the best constant caption's."""
   mesh = distributed.make_mesh()
   restored = restore.restore(restore.find_checkpoint(checkpoint), mesh)
   source = open_split(data or restored.config.data.dir, split)
   texts = list(pipeline.read_texts(source))
   ids = [video.video_id for video in texts]
-  references = metrics.prepare_references({v.video_id: list(v.captions) for v in texts})
+  references = metrics.prepare_references(
+    {v.video_id: list(v.captions) for v in texts}, by_character=restored.vocabulary.by_character
+  )
   caption = captioning.captioner_of(restored)
 
   def cider(videos) -> float:
@@ -60,7 +52,7 @@ def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> lis
     return metrics.score(hypotheses, references, metrics=('CIDEr',))[0]['CIDEr']
 
   constant = metrics.constant_baseline(references, restored.meta['top_captions'])[1]
-  own, blind = cider(source), cider(Swapped(source, partners(len(ids), seed)))
+  own, blind = cider(source), cider(swapped(source, seed))
   ratio = blind / constant if constant else float('inf')
   return [
     benchmarks.Row('constant_CIDEr', constant),
