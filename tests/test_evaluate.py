@@ -103,6 +103,28 @@ def test_without_references(restored, tiny_data, tmp_path):
   assert read(tmp_path / 'out', 'submission_vatex.json') == captions
   server = read(tmp_path / 'out', 'submission_msrvtt.json')
   assert {r['video_id']: r['caption'] for r in server['result']} == captions
+  assert server['external_data'] == {'used': 'true', 'details': 'tiny'}
+
+
+def test_networks_and_word_vectors_of_all_that_took_part_are_declared(
+  restored, tiny_data, tmp_path
+):
+  config = ConfigDict(restored.config.to_dict())
+  config.train.word_vectors = '/x/glove.txt'
+  unknown = tuple(dataclasses.replace(s, extractor=None) for s in restored.streams)
+  other = dataclasses.replace(restored, config=config, streams=unknown)
+
+  def say_nothing(source, ids):
+    return [{'video_id': video, 'caption': '', 'log_prob': 0.0} for video in ids]
+
+  for members, details in (
+    ([other], "network of stream 'image': not recorded, word vectors glove.txt"),
+    ([restored, other], "network of stream 'image': not recorded, tiny, word vectors glove.txt"),
+  ):
+    together = captioning.Together(members, say_nothing, {})
+    evaluate.evaluate(members[0], tiny_data, 'test', epath.Path(tmp_path), None, together)
+    server = read(tmp_path, 'submission_msrvtt.json')
+    assert server['external_data'] == {'used': 'true', 'details': details}
 
 
 def test_only_some_videos_have_references(restored, tmp_path, quick):

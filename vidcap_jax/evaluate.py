@@ -79,17 +79,17 @@ def evaluate(
   manifest = read_manifest(directory)
   if split not in manifest.splits:
     raise DataError(f'{directory} has no split {split!r}; it has: {", ".join(manifest.splits)}')
-  for model in filter(None, (restored, fallback)):
+  members = together.members if together else (restored,)
+  for model in filter(None, (*members, fallback)):
     check_streams(model, manifest, directory)
-    if fallback is not None:
-      require_captioner(model)
-  for model in together.members if together else ():
-    check_streams(model, manifest, directory)
+  if fallback is not None:
+    require_captioner(restored)
+    require_captioner(fallback)
   source = open_split(directory, split)
   texts = read_texts(source, restored.config.data.threads)
   if is_captioner(restored.module):
     caption = together.caption if together else captioner_of(restored)
-    report = _score_captions(restored, caption, fallback, source, split, texts, output)
+    report = _score_captions(members, caption, fallback, source, split, texts, output)
   else:
     report = _score_retrieval(restored, source, texts)
   report |= together.report if together else {}
@@ -118,7 +118,7 @@ def evaluate(
 
 
 def _score_captions(
-  restored: Restored,
+  members: Sequence[Restored],
   caption: Caption,
   fallback: Restored | None,
   source: SplitSource,
@@ -130,6 +130,7 @@ def _score_captions(
   from vidcap_jax.evaluation import candidates, diversity, metrics, submission
   from vidcap_jax.evaluation.java import MetricError, require_java
 
+  restored = members[0]
   ids = [video.video_id for video in texts]
   references = None
   if any(video.captions for video in texts):
@@ -164,13 +165,18 @@ def _score_captions(
     report = {**scores, 'constant_CIDEr': value, 'constant_caption': best} | report
   else:
     submission.write_vatex(output / 'submission_vatex.json', hypotheses)
-    # Challenges ask that networks trained on other data be declared.
-    streams = [*restored.streams, *(fallback.streams if fallback else ())]
-    networks = sorted({s.extractor for s in streams if s.extractor})
-    submission.write_msrvtt(
-      output / 'submission_msrvtt.json', hypotheses, ', '.join(networks) or None
-    )
+    used = _external_data([*members, fallback] if fallback else members)
+    submission.write_msrvtt(output / 'submission_msrvtt.json', hypotheses, ', '.join(used) or None)
   return report
+
+
+def _external_data(models: Sequence[Restored]) -> list[str]:
+  """What was trained on other data: challenges ask that it be declared."""
+  streams = [stream for model in models for stream in model.streams]
+  networks = {s.extractor or f'network of stream {s.name!r}: not recorded' for s in streams}
+  files = {model.config.train.get('word_vectors') for model in models}
+  words = {f'word vectors {epath.Path(file).name}' for file in files if file}
+  return [*sorted(networks), *sorted(words)]
 
 
 def _advice(captions: epath.Path, directory: str, split: str, by_character: bool) -> str:
