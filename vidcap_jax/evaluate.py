@@ -16,7 +16,7 @@ from vidcap_jax.data.schema import DataError, Manifest, read_manifest
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
-from vidcap_jax.features import select_streams
+from vidcap_jax.features import differences, select_streams
 from vidcap_jax.files import write_json
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.restore import Restored, require_captioner
@@ -35,13 +35,11 @@ def check_streams(restored: Restored, manifest: Manifest, directory: str) -> Non
     restored.module.config.needs, manifest.streams, f'the data set {directory}'
   )
   for ours, theirs in zip(restored.streams, found):
-    for field in ('kind', 'channels', 'extractor', 'version', 'sampling'):
-      trained, given = getattr(ours, field), getattr(theirs, field)
-      if trained != given and None not in (trained, given):
-        raise DataError(
-          f'stream {ours.name!r}: the checkpoint was trained on {field} {trained!r}, '
-          f'the data set {directory} has {given!r}; build the data set with the same features'
-        )
+    for field, (trained, given) in differences(ours, theirs).items():
+      raise DataError(
+        f'stream {ours.name!r}: the checkpoint was trained on {field} {trained!r}, '
+        f'the data set {directory} has {given!r}; build the data set with the same features'
+      )
 
 
 def evaluate(

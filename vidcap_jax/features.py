@@ -33,6 +33,13 @@ def select_streams(needs: Needs, streams: Sequence[Stream], where: str) -> tuple
   return tuple(have[name] for name in needs.streams)
 
 
+def differences(trained: Stream, given: Stream) -> dict[str, tuple]:
+  """In what two streams of one name differ, as far as both are known: field -> both values."""
+  fields = ('kind', 'channels', 'extractor', 'version', 'sampling')
+  values = {field: (getattr(trained, field), getattr(given, field)) for field in fields}
+  return {field: (a, b) for field, (a, b) in values.items() if a != b and None not in (a, b)}
+
+
 def check_categories(needs: Needs, manifest: Manifest) -> None:
   """DataError if the model tells categories apart that the data set does not have as many of."""
   if needs.categories and not 0 < manifest.categories <= needs.categories:

@@ -1,0 +1,48 @@
+"""Starting from another run's checkpoint: what is said of the difference."""
+
+import copy
+import dataclasses
+import re
+
+import jax
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from vidcap_jax import checkpoint, start
+
+
+@pytest.mark.parametrize(
+  ('theirs', 'ours', 'standardise', 'lines'),
+  [
+    ({}, {}, True, []),
+    ({'extractor': 'resnet'}, {}, True, ["stream 'image': extractor 'resnet' in .*, 'tiny' here"]),
+    ({'version': '1'}, {'version': '2'}, True, ["stream 'image': version '1' in .*, '2' here"]),
+    (
+      {'sampling': {'every': 4}},
+      {'sampling': {'uniform': 8}},
+      True,
+      ["stream 'image': sampling {'every': 4} in the checkpoint, {'uniform': 8} here"],
+    ),
+    ({'version': '1'}, {'version': None}, True, []),  # not known to differ
+    ({'mean': [0.0] * 8}, {}, True, ["stream 'image': standardised by this data set's mean"]),
+    ({'mean': [0.0] * 8}, {}, False, ['data.standardise: True in the checkpoint, False here']),
+    ({'name': 'motion', 'extractor': 'i3d'}, {}, True, []),
+  ],
+)
+def test_other_features_are_said(theirs, ours, standardise, lines, restored, monkeypatch):
+  meta = copy.deepcopy(dict(restored.meta))
+  meta['streams'][0] |= theirs
+  monkeypatch.setattr(checkpoint, 'read_meta', lambda path: meta)
+  streams = [dataclasses.replace(s, **ours) for s in restored.streams]
+  config = ConfigDict(restored.config.to_dict())
+  config.data.standardise = standardise
+  said = []
+  zeros = jax.tree.map(lambda x: x * 0, restored.params)
+  params = start.start_from(restored.path, zeros, config, restored.vocabulary, streams, said.append)
+  jax.tree.map(np.testing.assert_array_equal, params, restored.params)
+  head, *rest = said
+  assert head == f'parameters from {restored.path}' + (':' if lines else ', all of them')
+  assert len(rest) == len(lines)
+  for line, wanted in zip(rest, lines):
+    assert re.match(f'  {wanted}', line)
