@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import outcome
 from tests import tiny
+from vidcap_jax import checkpoint, train
 from vidcap_jax.journal import read_journal
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -38,6 +39,46 @@ def test_killed_at_any_moment(moment, possible, tiny_run, tiny_data, tmp_path, c
   found = re.search(r'restored step (\d+) ', capsys.readouterr().out)
   assert (int(found[1]) if found else 0) in possible
   assert outcome.left_by(workdir) == outcome.left_by(tiny_run)
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+  """SIGTERM comes in the call of MODULE.NAME of number COUNT."""
+
+  def prepare(module, name, count):
+    function, calls = getattr(module, name), []
+
+    def called(*args):
+      calls.append(name)
+      if len(calls) == count:
+        os.kill(os.getpid(), signal.SIGTERM)
+      return function(*args)
+
+    monkeypatch.setattr(module, name, called)
+
+  return prepare
+
+
+@pytest.mark.parametrize(
+  ('module', 'name', 'count'),
+  [
+    pytest.param(train, 'update_progress', 2, id='in the last validation'),
+    pytest.param(checkpoint, 'finish', 1, id='in the last save'),
+  ],
+)
+def test_sigterm_after_the_last_step(module, name, count, tiny_data, tmp_path, interrupted, capfd):
+  config, workdir = tiny.short_config(tiny_data), tmp_path / 'work'
+  interrupted(module, name, count)
+  with tiny.without_java():
+    with pytest.raises(train.Preempted, match="SIGTERM: saved step 3 of stage 'xe'") as stopped:
+      tiny.run(config, workdir)
+    assert stopped.value.signal == signal.SIGTERM
+    assert checkpoint.steps(workdir / 'checkpoints' / 'xe')[-1] == 3
+    assert not (workdir / 'stages.json').exists()
+    assert 'SIGTERM: stopping after this step' in capfd.readouterr().err
+    tiny.run(config, workdir)  # goes on with the scores
+  assert 'restored step 3 ' in capfd.readouterr().out
+  assert (workdir / 'eval' / 'test' / 'metrics.json').is_file()
 
 
 def run_until(text: str, signal_number: int, argv, cwd) -> tuple[int, str]:

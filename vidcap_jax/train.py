@@ -1,6 +1,7 @@
 """One training stage, from data to best checkpoint."""
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import signal
@@ -231,9 +232,14 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
   trace = profile.Trace(parts.traced, workdir / 'profile', say)
-  stop = False
+  stop, done = False, first
   with StopSignal() as stop_signal:
-    try:
+    with contextlib.ExitStack() as at_end:  # all of it, whatever fails; what comes last first
+      at_end.callback(checkpoint.finish, manager)
+      if journal:
+        at_end.callback(journal.close)
+      at_end.callback(batches.close)
+      at_end.callback(trace.close)
       for step, batch in clock.watch(batches):
         clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * hosts
         trace.before(step, state.step)
@@ -285,20 +291,16 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
         between = config.checkpoint.every_steps and done % config.checkpoint.every_steps == 0
         if (between or stop) and not at_eval:
           save(done, state)
-        if stop:
-          raise Preempted(
-            stop_signal.received or signal.SIGTERM,
-            f'saved step {done} of stage {stage!r} in {folder}',
-          )
         if ending:
           say(f'{ending}: stopped')
+        if stop or ending:
           break
-    finally:
-      trace.close()
-      batches.close()
-      if journal:
-        journal.close()
-      checkpoint.finish(manager)
+    # It may have come in the last validation too, or while the last checkpoint was written.
+    if stop or bool(distributed.agree(bool(stop_signal.received), mesh)):
+      raise Preempted(
+        stop_signal.received or signal.SIGTERM,
+        f'saved step {done} of stage {stage!r} in {folder}',
+      )
   return progress | {'steps': total_steps}
 
 
