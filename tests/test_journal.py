@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.test_checkpoint import files_of_at_most
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.journal import Journal, read_journal
 
@@ -128,6 +129,33 @@ def test_what_is_not_finite_becomes_null(tmp_path, bad):
   expected = {'stage': 'xe', 'step': 1, 'kind': 'train', 'loss': None, 'skipped': 3}
   assert json.loads(line) == expected
   assert board(tmp_path, 'xe') == {('train/skipped', 1): 3.0}
+
+
+@pytest.mark.parametrize('tensorboard', [True, False])
+def test_a_full_disk_is_named_and_all_is_closed(tensorboard, tmp_path):
+  journal = Journal(tmp_path, 'xe', step=0, tensorboard=tensorboard)
+  journal.write(1, 'train', {'loss': 0.5})
+  with files_of_at_most(100):
+    with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'metrics.jsonl'}'"):
+      journal.write(2, 'train', {'text': 'x' * 200})
+    with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'metrics.jsonl'}'"):
+      journal.close()
+  assert journal._file.closed
+  assert [r['step'] for r in read_journal(tmp_path)] == [1]
+
+
+def test_a_full_disk_at_tensorboard_is_an_error_and_no_wait(tmp_path):
+  journal = Journal(tmp_path, 'xe', step=0)
+  many = {f'x{i}': 0.5 for i in range(20)}  # which take more room there
+
+  def write():
+    for step in range(4):
+      journal.write(step, 'train', many)
+    journal.flush()
+
+  message = f"File too large: '{tmp_path / 'tensorboard' / 'xe'}'"
+  with files_of_at_most(2000), pytest.raises(OSError, match=message):
+    write()
 
 
 def test_numpy_numbers(tmp_path):

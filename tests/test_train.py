@@ -1,17 +1,18 @@
 """Updates that are not finite, how batches weigh, and what is found before a stage trains."""
 
 import dataclasses
+import pathlib
 
 import jax
 import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import checkpoint, compiled, distributed, experiment, loop, train
+from vidcap_jax import checkpoint, compiled, distributed, experiment, files, loop, train
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.journal import read_journal
+from vidcap_jax.journal import Journal, read_journal
 from vidcap_jax.objectives import make_objective
 
 
@@ -151,6 +152,27 @@ def test_no_epochs_at_all(key, tiny_data, tmp_path):
   config.update_from_flattened_dict({key: 0.0})
   with pytest.raises(ConfigError, match=rf'config.{key}=0.0: must be above 0'):
     tiny.run(config, tmp_path)
+
+
+def test_a_full_disk_at_the_records(tiny_data, tmp_path, monkeypatch):
+  """One line that names the file; the checkpoint that was being written is waited for."""
+  write, finish, finished = Journal.write, checkpoint.finish, []
+
+  def to_a_full_disk(self, step, kind, values):
+    if step == 3:
+      self._file = pathlib.Path('/dev/full').open('w')
+    write(self, step, kind, values)
+
+  def finishing(manager):
+    finish(manager)
+    finished.extend(checkpoint.steps(tmp_path / 'work' / 'checkpoints' / 'xe'))
+
+  monkeypatch.setattr(Journal, 'write', to_a_full_disk)
+  monkeypatch.setattr(checkpoint, 'finish', finishing)
+  message = f"No space left on device: '{tmp_path / 'work' / 'metrics.jsonl'}'; make room"
+  with pytest.raises(UserError, match=message), files.disk_errors():
+    tiny.run(tiny.short_config(tiny_data), tmp_path / 'work')
+  assert finished == [2]
 
 
 # ---------------------------------------------------------------- between host and devices

@@ -29,12 +29,13 @@ def is_local(path: epath.PathLike) -> bool:
 def write_text(path: epath.PathLike, text: str) -> None:
   """All of it or, if this process is killed or the disk is full, what was there before."""
   path = epath.Path(path)
-  if not is_local(path):  # an object is there once it is whole
-    path.write_text(text, encoding='utf-8')
-    return
-  partial = path.with_suffix('.partial')
-  partial.write_text(text, encoding='utf-8')
-  partial.replace(path)
+  with named(path):
+    if not is_local(path):  # an object is there once it is whole
+      path.write_text(text, encoding='utf-8')
+      return
+    partial = path.with_suffix('.partial')
+    partial.write_text(text, encoding='utf-8')
+    partial.replace(path)
 
 
 def write_json(path: epath.PathLike, data: Any, ensure_ascii: bool = True) -> None:
@@ -70,6 +71,17 @@ def wait_for(path: epath.PathLike, seconds: float = 90.0) -> None:
         'on all machines; mount it on this one, or name one that they share'
       )
     time.sleep(1.0)
+
+
+@contextlib.contextmanager
+def named(path: epath.PathLike) -> Iterator[None]:
+  """Adds what is written to an OSError inside that tells of none: those of a full disk don't."""
+  try:
+    yield
+  except OSError as error:
+    if error.filename is None:
+      error.filename = os.fspath(path)
+    raise
 
 
 @contextlib.contextmanager

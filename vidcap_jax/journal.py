@@ -7,16 +7,18 @@ Nothing can be appended in an object store: there the whole file is written by `
 TensorBoard files are made.
 """
 
+import contextlib
 import json
 import math
 import shutil
+import time
 from collections.abc import Mapping
 
 import numpy as np
 from etils import epath
 
 from vidcap_jax.data.schema import DataError
-from vidcap_jax.files import is_local, write_text
+from vidcap_jax.files import is_local, named, write_text
 
 # Fields that differ between equal runs; everything else is reproducible.
 TIMING = ('captions_per_second', 'input_wait', 'seconds')
@@ -32,17 +34,19 @@ class Journal:
     self.stage = stage
     kept = [r for r in read_journal(workdir) if r['stage'] != stage or r['step'] <= step]
     self._lines = [json.dumps(r) + '\n' for r in kept]
-    self._file = None
+    self._file = self._board = None
     self.flush()
     if is_local(self.path):
       self._file = self.path.open('a')
-    self._board = None
+    self._shown = workdir / 'tensorboard' / stage
     if tensorboard and self._file:
-      from tensorboardX import SummaryWriter
+      # Not SummaryWriter: when its thread ends, on a full disk, the next records wait for ever.
+      from tensorboardX.event_file_writer import EventsWriter
 
-      folder = workdir / 'tensorboard' / stage
-      shutil.rmtree(folder, ignore_errors=True)
-      self._board = SummaryWriter(str(folder))
+      shutil.rmtree(self._shown, ignore_errors=True)
+      self._shown.mkdir(parents=True, exist_ok=True)
+      with named(self._shown):
+        self._board = EventsWriter(str(self._shown / 'events'))
       for record in kept:
         if record['stage'] == stage:
           self._to_board(record)
@@ -53,8 +57,9 @@ class Journal:
     record = {'stage': self.stage, 'step': step, 'kind': kind, **plain}
     line = json.dumps(record) + '\n'
     if self._file:
-      self._file.write(line)
-      self._file.flush()
+      with named(self.path):
+        self._file.write(line)
+        self._file.flush()
     else:
       self._lines.append(line)
     self._to_board(record)
@@ -63,20 +68,31 @@ class Journal:
     """Afterwards all records are in the file: to be called before a checkpoint counts on them."""
     if self._file is None:
       write_text(self.path, ''.join(self._lines))
+    if self._board is not None:
+      with named(self._shown):
+        self._board.flush()
 
   def _to_board(self, record: Mapping) -> None:
     if self._board is None:
       return
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.summary import scalar
+
     for name, value in record.items():
       if isinstance(value, int | float) and name != 'step':
-        self._board.add_scalar(f'{record["kind"]}/{name}', value, record['step'])
+        summary = scalar(f'{record["kind"]}/{name}', value)
+        with named(self._shown):
+          self._board.write_event(
+            Event(wall_time=time.time(), step=record['step'], summary=summary)
+          )
 
   def close(self) -> None:
-    self.flush()
-    if self._file:
-      self._file.close()
-    if self._board is not None:
-      self._board.close()
+    """Flushes and closes all, though one of them fails."""
+    with contextlib.ExitStack() as at_end:
+      for writer, path in ((self._board, self._shown), (self._file, self.path)):
+        if writer is not None:
+          at_end.callback(named(path)(writer.close))
+      self.flush()
 
 
 def read_journal(workdir: epath.PathLike) -> list[dict]:
