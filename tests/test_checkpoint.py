@@ -1,9 +1,11 @@
 import contextlib
+import errno
 import resource
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -175,14 +177,105 @@ def test_damaged_newest_is_passed_over(damage, tmp_path, capsys):
   assert capsys.readouterr().err == ''
 
 
-def test_all_damaged(tmp_path, capsys):
+def test_none_was_ever_whole(tmp_path, capsys):
+  """As after a kill in the first save: there is nothing to lose by starting anew."""
   save(tmp_path, {5: 0.1, 9: 0.2})
-  truncated(tmp_path / '5')
+  empty(tmp_path / '5')
   half_written(tmp_path / '9')
   assert restore(tmp_path) is None
   said = capsys.readouterr().err.splitlines()
   assert [str(tmp_path / step) in line for step, line in zip('95', said, strict=True)] == [True] * 2
   assert checkpoint.best_step(tmp_path) is None
+
+
+def names(folder):
+  return sorted(path.name for path in folder.iterdir())
+
+
+def test_all_that_were_whole_are_damaged(tmp_path, capsys):
+  """Starting anew would cut the records of what was trained; that is for the user to say."""
+  save(tmp_path, {5: 0.1, 7: 0.2, 9: 0.2})
+  truncated(tmp_path / '5')
+  half_written(tmp_path / '7')
+  zeroed(tmp_path / '9')
+  for _ in range(2):  # the same command doesn't start anew either
+    with pytest.raises(UserError, match=f'9 cannot be read .*5 cannot .*move {tmp_path} away'):
+      restore(tmp_path)
+  assert names(tmp_path) == ['5', '7', '9']
+  assert capsys.readouterr().err == ''
+
+
+def unfollowable(pattern):
+  """The system opens none of these files, for root neither: links that lead to themselves."""
+
+  def apply(path):
+    files = [file for file in path.rglob(pattern) if file.is_file()]
+    assert files
+    for file in files:
+      file.unlink()
+      file.symlink_to(file)
+
+  return apply
+
+
+@pytest.mark.parametrize('pattern', ['metadata', 'manifest.ocdbt', '*[0-9a-f]', 'commit*'])
+def test_what_the_system_does_not_open_is_not_damage(pattern, tmp_path, capsys):
+  save(tmp_path, {5: None, 9: None})
+  unfollowable(pattern)(tmp_path / '9')
+  if pattern == 'commit*':
+    without_meta(tmp_path / '9')
+  with pytest.raises(
+    UserError, match=r'9 could not be read \(.*symbolic links.*need not be damage'
+  ):
+    restore(tmp_path)
+  assert names(tmp_path) == ['5', '9']
+  assert capsys.readouterr().err == ''
+
+
+@pytest.mark.parametrize(
+  'error',
+  [
+    OSError(errno.ESTALE, 'Stale file handle'),
+    PermissionError(errno.EACCES, 'Permission denied'),
+    MemoryError(),
+    ValueError('RESOURCE_EXHAUSTED: Error opening "zarr" driver [tensorstore_spec={}]'),
+    jax.errors.JaxRuntimeError('RESOURCE_EXHAUSTED: Out of memory'),
+  ],
+)
+def test_errors_that_say_nothing_of_damage(error, tmp_path, monkeypatch):
+  save(tmp_path, {5: None})
+
+  def fail(*args, **kwargs):
+    raise error
+
+  monkeypatch.setattr(ocp.Checkpointer, 'restore', fail)
+  with pytest.raises((UserError, jax.errors.JaxRuntimeError)) as raised:
+    restore(tmp_path)
+  assert not isinstance(raised.value, DataError)
+  assert 'tensorstore_spec' not in str(raised.value)
+  assert names(tmp_path) == ['5']
+
+
+def test_a_folder_that_nobody_can_look_into_is_not_empty(tmp_path):
+  (tmp_path / 'xe').symlink_to(tmp_path / 'xe')
+  with pytest.raises(OSError, match='symbolic links'):
+    restore(tmp_path / 'xe')
+
+
+@pytest.mark.parametrize('main_finds', [True, False])
+def test_the_main_process_finds_what_is_damaged(main_finds, tmp_path, monkeypatch, capsys):
+  save(tmp_path, {5: None, 9: None})
+  if not main_finds:
+    truncated(tmp_path / '9')
+  answers = iter([9, main_finds, 5, False, False, True])
+  monkeypatch.setattr(checkpoint.distributed, 'from_main', lambda value: next(answers))
+  if main_finds:
+    assert_is(restore(tmp_path), 5)
+    assert '9 cannot be read by the main process: passed over' in capsys.readouterr().err
+  else:
+    with pytest.raises(UserError, match='9 cannot be read .*but the main process can read it'):
+      restore(tmp_path)
+    assert names(tmp_path) == ['5', '9']
 
 
 def test_damaged_best_is_no_best(tmp_path):

@@ -6,6 +6,7 @@ vocabulary, the streams and the progress, so that evaluation needs the folder al
 """
 
 import contextlib
+import functools
 import json
 import logging
 import math
@@ -18,7 +19,7 @@ import orbax.checkpoint as ocp
 from etils import epath
 from orbax.checkpoint import checkpoint_managers
 
-from vidcap_jax import distributed
+from vidcap_jax import damage, distributed
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import UserError
 
@@ -109,10 +110,24 @@ def _writing(manager: ocp.CheckpointManager) -> Iterator[None]:
 
 def steps(directory: epath.Path) -> list[int]:
   """The steps of a stage's folder that look whole, ascending."""
-  if not directory.is_dir():
+  return [step for step in _numbered(directory) if _looks_whole(directory / str(step))]
+
+
+def _numbered(directory: epath.Path) -> list[int]:
+  return sorted(int(name) for name in _names(directory) if name.isdigit())
+
+
+def _looks_whole(path: epath.Path) -> bool:
+  return _COMPLETE in _names(path)
+
+
+def _names(folder: epath.Path) -> list[str]:
+  """What lies in a folder, if there is one. OSError for one that can't be looked into, which
+  ``is_dir`` and ``is_file`` take for one that is not there."""
+  try:
+    return [path.name for path in folder.iterdir()]
+  except (FileNotFoundError, NotADirectoryError):
     return []
-  found = [p for p in directory.iterdir() if p.name.isdigit() and (p / _COMPLETE).is_file()]
-  return sorted(int(p.name) for p in found)
 
 
 def restore_latest(
@@ -127,29 +142,65 @@ def restore_latest(
       here, so that a checkpoint of something else is not taken for a damaged one.
 
   Half-written, empty or damaged step folders are passed over with a message and set aside under
-  another name, so that their step can be saved again.
+  another name, so that their step can be saved again. The main process finds what is damaged.
+
+  Raises:
+    UserError: none can be read though some were once whole, or something other than damage keeps
+      one from being read; nothing is set aside then.
   """
-  if not directory.is_dir():
-    return None
-  for path in sorted(
-    (p for p in directory.iterdir() if p.name.isdigit()), key=lambda p: -int(p.name)
-  ):
+  damaged: list[tuple[epath.Path, DataError]] = []
+  found, step = None, math.inf
+  while not found and (step := _main_step_before(step, directory)) >= 0:
+    path = directory / str(int(step))
     try:
-      meta = read_meta(path)
-    except DataError as error:
-      _set_aside(path, error)
-      continue
-    check(meta)
-    try:
-      restored = _read(
+      meta = _as_main_finds(path, functools.partial(read_meta, path))
+      check(meta)
+      arrays = _as_main_finds(
         path,
-        params=ocp.args.StandardRestore(params),
-        training=ocp.args.StandardRestore(training),
+        functools.partial(
+          _read,
+          path,
+          params=ocp.args.StandardRestore(params),
+          training=ocp.args.StandardRestore(training),
+        ),
       )
-      return int(path.name), restored['params'], restored['training'], meta
-    except DataError as error:
-      _set_aside(path, error)
-  return None
+    except _Damaged as error:
+      damaged.append((path, error))
+    else:
+      found = int(step), arrays['params'], arrays['training'], meta
+  whole = [str(why) for path, why in damaged if _looks_whole(path)]
+  if not found and distributed.from_main(bool(whole)):
+    # Starting anew would cut the records of what was trained.
+    raise UserError(
+      f'{"; ".join(whole)}: no checkpoint is left to go on from. Bring one back from a copy; or '
+      f'move {directory} away, and the same command trains this stage anew'
+    )
+  for path, why in damaged:
+    _set_aside(path, why)
+  return found
+
+
+class _Damaged(DataError):
+  """A checkpoint is not whole, or holds something other than what was saved."""
+
+
+def _main_step_before(step: float, directory: epath.Path) -> float:
+  """The newest step folder before a step, as the main process sees them; -1 without any."""
+  return distributed.from_main(max([n for n in _numbered(directory) if n < step], default=-1))
+
+
+def _as_main_finds(path: epath.Path, read: Callable[[], Any]) -> Any:
+  """What ``read`` gives; raises _Damaged on all processes if the main one finds damage."""
+  found, here = None, None
+  try:
+    found = read()
+  except _Damaged as error:
+    here = error
+  if distributed.from_main(bool(here)):
+    raise here or _Damaged(f'checkpoint {path} cannot be read by the main process')
+  if here:
+    raise UserError(f'{here}, but the main process can read it: look at this machine') from here
+  return found
 
 
 def _set_aside(path: epath.Path, error: DataError) -> None:
@@ -167,14 +218,28 @@ def _read(path: epath.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
 
   Raises:
     DataError: there is none, or it is damaged.
+    UserError: something else keeps it from being read.
   """
-  if not (path / _COMPLETE).is_file():
-    raise DataError(f'checkpoint {path} was not completely written')
-  try:
+  with _reading(path):
+    if not _looks_whole(path):
+      raise _Damaged(f'checkpoint {path} was not completely written')
     return _checkpointer().restore(path.absolute(), args=ocp.args.Composite(**items))
-  except Exception as error:  # Damage shows as many kinds of error; all mean the same here.
+
+
+@contextlib.contextmanager
+def _reading(path: epath.Path) -> Iterator[None]:
+  try:
+    yield
+  except (_Damaged, jax.errors.JaxRuntimeError):  # the latter of devices, e.g. their memory
+    raise
+  except Exception as error:  # damage shows as many kinds
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    raise DataError(f'checkpoint {path} cannot be read ({lines[0][:200]})') from error
+    if other := damage.other_cause(error, path):
+      raise UserError(
+        f'checkpoint {path} could not be read ({other}); that need not be damage, so it is left as '
+        'it is. Mend it, or move that folder away, and start the same command again'
+      ) from error
+    raise _Damaged(f'checkpoint {path} cannot be read ({lines[0][:200]})') from error
 
 
 def read_meta(path: epath.Path) -> dict:
@@ -182,6 +247,7 @@ def read_meta(path: epath.Path) -> dict:
 
   Raises:
     DataError: no checkpoint there, or a damaged one.
+    UserError: something other than damage keeps it from being read.
   """
   return _read(path, meta=ocp.args.JsonRestore())['meta']
 
@@ -191,16 +257,22 @@ def read_params(path: epath.Path, params: Any) -> Any:
 
   Raises:
     DataError: no checkpoint there, or a damaged one.
+    UserError: something other than damage keeps it from being read.
   """
   return _read(path, params=ocp.args.StandardRestore(params))['params']
 
 
 def read_params_as_saved(path: epath.Path) -> Any:
-  """The parameters of a checkpoint folder in the shapes they were saved in, on one device."""
-  metadata = ocp.StandardCheckpointHandler().metadata((path / 'params').absolute())
+  """The parameters of a checkpoint folder in the shapes they were saved in, on one device.
+
+  Raises:
+    DataError, UserError: as of ``read_params``.
+  """
+  with _reading(path):
+    saved = ocp.StandardCheckpointHandler().metadata((path / 'params').absolute()).tree
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
   abstract = jax.tree.map(
-    lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), metadata.tree
+    lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), saved
   )
   return read_params(path, abstract)
 
@@ -218,7 +290,7 @@ def _score(path: epath.Path) -> float:
   file = path / 'metrics' / 'metrics'  # Orbax's own; its manager chooses the best by it too
   try:
     return json.loads(file.read_text())[SCORE]
-  except (OSError, ValueError):  # saved between validations, or damaged
+  except (FileNotFoundError, ValueError):  # saved between validations, or damaged
     return float('-inf')
 
 
@@ -234,4 +306,6 @@ def abstract(tree: Any, sharding: Any) -> Any:
 
 
 def _checkpointer() -> ocp.Checkpointer:
-  return ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+  # Alone, or a process would wait after reading for one that has found damage.
+  alone = ocp.options.MultiprocessingOptions(active_processes={jax.process_index()})
+  return ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=alone)
