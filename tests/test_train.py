@@ -78,6 +78,21 @@ def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
   assert '9 rows of every batch stay empty; 7 is enough' in capsys.readouterr().out
 
 
+def test_the_first_nan_is_named(tiny_data, tmp_path, with_inf, monkeypatch):
+  by_shape = compiled.by_shape
+
+  def looking(step, say):
+    return jax.debug_nans(True)(by_shape(step, say))  # all else has been compiled without
+
+  monkeypatch.setattr(compiled, 'by_shape', looking)
+  message = (
+    r'step 1: invalid value \(nan\) encountered in [a-z_]+ at \S+/vidcap_jax/\S+\.py:\d+ '
+    r'\(runtime.check_nans\); videos: .*v0'
+  )
+  with pytest.raises(loop.Diverged, match=message):
+    tiny.run(tiny.short_config(tiny_data), tmp_path / 'work')
+
+
 def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
   config = tiny.small_config(tiny_data, max_skipped=3)
   config.optimizer.learning_rate = float('nan')

@@ -11,6 +11,9 @@ from vidcap_jax.cost import cost_of_lowered
 def by_shape(step: jax.stages.Wrapped, say: Callable[[str], None]) -> Callable:
   """A jitted function that is compiled once for each set of shapes, and tells of it.
 
+  With ``jax_debug_nans`` the function itself is called, without a word: only there does JAX look
+  for the operation that makes the first NaN, and it compiles another program for that.
+
   Args:
     step: jitted; its first argument is used up (donated).
     say: gets a line before each compilation, and one with operations and memory after it.
@@ -18,6 +21,8 @@ def by_shape(step: jax.stages.Wrapped, say: Callable[[str], None]) -> Callable:
   programs: dict[tuple, Any] = {}
 
   def run(*arguments):
+    if jax.debug_nans.value:
+      return step(*arguments)
     leaves = jax.tree.leaves(arguments)
     key = tuple((leaf.shape, leaf.dtype, leaf.sharding) for leaf in leaves)
     if key not in programs:

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import pathlib
 import signal
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -117,14 +119,14 @@ def signal_name(number: int) -> str:
 
 
 class Diverged(UserError):
-  """Too many steps had a loss or gradient that was not finite."""
+  """Too many steps had a loss or gradient that was not finite, or the first one is not let pass."""
 
 
 def check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, say) -> None:
   """Reports a skipped update with its step and videos; ends the run when there are too many."""
   if report['finite']:
     return
-  videos = ', '.join(ids[i] for i in rows if i >= 0)
+  videos = _videos(rows, ids)
   say(
     f'step {step + 1}: loss {float(report["loss"])}, gradient norm {float(report["grad_norm"])}: '
     f'update skipped; videos: {videos}'
@@ -135,3 +137,25 @@ def check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, sa
       f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or look at these features '
       'with python -m data_prep.inspect'
     )
+
+
+@contextlib.contextmanager
+def first_nan(step: int, rows, ids: list[str]) -> Iterator[None]:
+  """Within it, a step that ``jax_debug_nans`` ends is told in a line, with the operation.
+
+  Raises:
+    Diverged: it was ended.
+  """
+  try:
+    yield
+  except FloatingPointError as error:
+    here = str(pathlib.Path(__file__).parent)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(here)]
+    raise Diverged(
+      f'step {step + 1}: {error} at {frames[-1].filename}:{frames[-1].lineno} '
+      f'(runtime.check_nans); videos: {_videos(rows, ids)}'
+    ) from error
+
+
+def _videos(rows, ids: list[str]) -> str:
+  return ', '.join(ids[i] for i in rows if i >= 0)

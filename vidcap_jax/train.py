@@ -36,7 +36,7 @@ from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.evaluation import diversity
 from vidcap_jax.features import example_inputs
 from vidcap_jax.journal import Journal
-from vidcap_jax.loop import Clock, StopSignal, check_finite, signal_name
+from vidcap_jax.loop import Clock, StopSignal, check_finite, first_nan, signal_name
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.optimizer import make_optimizer, make_schedule
 from vidcap_jax.stage import set_up
@@ -75,7 +75,8 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
     ConfigError, DataError, ValueError: data, config and devices don't fit together; before any
       computation.
     Preempted: after SIGTERM or Ctrl-C.
-    Diverged: after more than ``train.max_skipped`` steps that were not finite.
+    Diverged: after more than ``train.max_skipped`` steps that were not finite; with
+      ``runtime.check_nans`` after the first.
   """
   say = functools.partial(print, f'[{stage}]', flush=True) if distributed.is_main() else _silent
 
@@ -252,7 +253,8 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
           waiting = {k: functools.partial(distributed.own_rows, x, mesh) for k, x in drawn.items()}
           seen = look(waiting, batch['video_index'])
           on_devices['drawn'] = {**drawn, **distributed.to_devices(seen, mesh)}
-        state, report = train_step(state, on_devices)
+        with first_nan(step, batch['video_index'], ids):
+          state, report = train_step(state, on_devices)
         agreed = distributed.agree(bool(stop_signal.received), mesh)
         pending.append((step, report, batch['video_index'], agreed))
         done = step + 1
