@@ -5,13 +5,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 
+import jax
 import pytest
 from absl import app, flags
+from ml_collections import ConfigDict
 
 from data_prep.builder import Options, build
 from tests import tiny
-from vidcap_jax import command_line, experiment, main
+from vidcap_jax import command_line, experiment, main, modes, restore
 from vidcap_jax.evaluation import java
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -164,6 +167,31 @@ def test_an_export(command, tiny_run, tmp_path):
   code, _, err = command(*flags, f'--checkpoint={tiny_run},{tiny_run}')
   assert code == 1
   assert 'takes one checkpoint' in err
+
+
+def test_one_process_exports(command, monkeypatch):
+  monkeypatch.setattr(jax, 'process_count', lambda: 2)
+  code, _, err = command('--mode=export', '--out=OUT', '--checkpoint=C')
+  assert (code, err.count('\n')) == (1, 1)
+  assert 'error: --mode=export is for one process, and here are 2: start it once' in err
+
+
+def test_what_a_checkpoint_says_of_the_runtime(command, monkeypatch):
+  """How to compute; not where its machine kept compiled programs."""
+  runtime = {'matmul_precision': 'highest', 'compilation_cache': '/dev/null/programs'}
+  of_training = types.SimpleNamespace(config=ConfigDict({'runtime': runtime}))
+  monkeypatch.setattr(restore, 'find_checkpoint', lambda path: path)
+  monkeypatch.setattr(restore, 'restore', lambda *_: of_training)
+  before = jax.config.jax_default_matmul_precision
+  applied = []
+  monkeypatch.setattr(
+    modes.predict, 'predict', lambda *_: applied.append(jax.config.jax_default_matmul_precision)
+  )
+  try:
+    code, _, err = command('--mode=predict', '--checkpoint=C', '--inputs=I')
+  finally:
+    jax.config.update('jax_default_matmul_precision', before)
+  assert (code, err, applied) == (0, '', ['highest'])
 
 
 def test_a_missing_java_is_found_before_training(command, tiny_data, tmp_path, monkeypatch):

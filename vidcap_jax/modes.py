@@ -60,6 +60,11 @@ def predict_mode() -> int:
 
 def export_mode() -> int:
   """Writes a checkpoint's decoders for other programs."""
+  if jax.process_count() > 1:  # all would write the same folder
+    raise UserError(
+      f'--mode=export is for one process, and here are {jax.process_count()}: start it once, '
+      'outside the job'
+    )
   first, others, _ = _restored(_mesh())
   if others:
     raise UserError('--mode=export takes one checkpoint; several together are not exported')
@@ -83,7 +88,8 @@ def _restored(mesh: Mesh) -> tuple[Restored, list[Restored], list[float] | None]
   if weights and len(paths) == 1:
     raise UserError('--weights are of several checkpoints; there is one: leave them out')
   first, *others = (restore.restore(path, mesh, command_line.DECODE.value) for path in paths)
-  runtime.apply(first.config.get('runtime', {}))
+  # How it computes is the checkpoint's; where compiled programs are kept is the training machine's.
+  runtime.apply({**first.config.get('runtime', {}), 'compilation_cache': ''})
   return first, others, weights
 
 
