@@ -12,7 +12,7 @@ from vidcap_jax import checkpoint, compiled, distributed, experiment, files, loo
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.journal import Journal, read_journal
+from vidcap_jax.journal import TIMING, Journal, read_journal
 from vidcap_jax.objectives import make_objective
 
 
@@ -119,6 +119,28 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
   texts = [caption for i in range(len(records)) for caption in records[i].captions]
   words = sum(len(text.split()) + 1 for text in texts)  # and the end of each
   assert asked == [words / 2, None]  # two steps an epoch
+
+
+# ---------------------------------------------------------------- caches and precision
+
+
+def records_of(config, workdir):
+  tiny.run(config, workdir)
+  return [{k: v for k, v in r.items() if k not in TIMING} for r in read_journal(workdir)]
+
+
+def test_caches_change_nothing_and_bfloat16_little(tiny_data, tmp_path):
+  config = tiny.short_config(tiny_data)
+  records = records_of(config, tmp_path / 'none')
+  for config.data.cache in ('host', 'device'):
+    assert records_of(config, tmp_path / config.data.cache) == records
+  config.train.dtype = 'bfloat16'
+  rounded = records_of(config, tmp_path / 'bfloat16')
+  losses = [[r['loss'] for r in run if r['kind'] == 'train'] for run in (records, rounded)]
+  assert len(losses[0]) == 3
+  assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.02)
+  kept = {leaf.dtype for leaf in jax.tree.leaves(params_of(tmp_path / 'bfloat16'))}
+  assert kept == {np.dtype(np.float32)}
 
 
 # ---------------------------------------------------------------- what is found before training
