@@ -95,7 +95,9 @@ class Unreadable(list):
     raise AssertionError('nothing is read before the memory is known to be enough')
 
 
-@pytest.mark.parametrize(('mode', 'other'), [('host', 'none'), ('device', 'host or none')])
+@pytest.mark.parametrize(
+  ('mode', 'other'), [('host', 'none$'), ('device', 'host or none, or lower')]
+)
 def test_too_little_memory_is_found_before_reading(mode, other, monkeypatch):
   monkeypatch.setattr(cache, '_free_on_host', lambda: 100)
   videos, sizes = Unreadable(make_videos(3)), default_sizes(STREAMS, 6, BLOCKS)
@@ -104,15 +106,35 @@ def test_too_little_memory_is_found_before_reading(mode, other, monkeypatch):
     cache.keep(mode, videos, videos, STREAMS, sizes, BLOCKS, distributed.make_mesh())
 
 
-def test_an_accelerator_with_too_little_memory():
+def test_whole_records_are_counted_in_memory(monkeypatch):
+  """They are kept whole, however few frames a batch takes of them."""
+  monkeypatch.setattr(cache, '_free_on_host', lambda: 899)
+  videos, mesh = make_videos(3), distributed.make_mesh()
+  one = (Stream('image', 'sequence', (None, 3), longest=50, dtype='float16'),)
+  sizes = default_sizes(one, 1)
+  assert cache.bytes_needed(3, one, sizes, 1) < 899 < 3 * 50 * 3 * 2
+  with pytest.raises(DataError, match=r'data.cache=host: .*; set data.cache=none$'):
+    cache.keep('host', Unreadable(videos), videos, one, sizes, {}, mesh)
+
+
+def test_an_accelerator_with_too_little_memory(monkeypatch):
   class Device:
+    process_index = 0
+
     def memory_stats(self):
       return {'bytes_limit': 5 * 2**30, 'bytes_in_use': 3 * 2**30}
 
-  mesh = type('Mesh', (), {'local_devices': [Device(), Device()]})()
-  cache.check_memory('device', 2 * 2**30, mesh)
+  devices = np.array([[Device(), Device()], [Device(), Device()]])
+  shape = {'data': 2, 'model': 2}
+  kind = type('Mesh', (), {'devices': devices, 'local_devices': list(devices.flat), 'shape': shape})
+  monkeypatch.setattr(cache, '_free_on_host', lambda: 4 * 2**30)
+  cache.check_memory('device', 2 * 2**30, kind())
   with pytest.raises(DataError, match=r'need 2.00 GiB, of its devices each has 2.00 GiB free'):
-    cache.check_memory('device', 2 * 2**30 + 1, mesh)
+    cache.check_memory('device', 2 * 2**30 + 1, kind())
+  # What lies on both halves of the data axis is put together on the host.
+  monkeypatch.setattr(cache, '_free_on_host', lambda: 4 * 2**30 - 1)
+  with pytest.raises(DataError, match=r'need 4.00 GiB, where they are put together first, it has'):
+    cache.check_memory('device', 2 * 2**30, kind())
 
 
 def test_an_unknown_mode():

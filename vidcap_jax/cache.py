@@ -23,7 +23,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from vidcap_jax import distributed
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.batch import empty_batch, fit, put
+from vidcap_jax.data.batch import default_sizes, empty_batch, fit, put
 from vidcap_jax.data.records import Subset, Video, VideoSource
 from vidcap_jax.data.schema import DataError, Stream
 
@@ -79,7 +79,10 @@ def keep(
   check_mode(mode)
   if mode == 'none':
     return Features(source, streams, lambda batch: batch)
-  need = bytes_needed(len(source), streams, sizes, 1 if mode == 'host' else mesh.shape['data'])
+  if mode == 'host':  # whole records, whatever a batch takes of them
+    need = bytes_needed(len(source), streams, default_sizes(streams), 1)
+  else:
+    need = bytes_needed(len(source), streams, sizes, mesh.shape['data'])
   check_memory(mode, need, mesh)
   if mode == 'host':
     names = [stream.name for stream in streams]
@@ -105,20 +108,32 @@ def bytes_needed(
 
 
 def check_memory(mode: str, need: int, mesh: Mesh) -> None:
-  """DataError if a device, or this host for all of its devices, has less memory free."""
+  """DataError if less memory is free than a device needs, or this host for its part.
+
+  Args:
+    mode: 'host' or 'device'.
+    need: bytes, of a device in mode 'device'.
+    mesh: of all devices.
+  """
   mine = mesh.local_devices
   limits = [device.memory_stats() for device in mine] if mode == 'device' else []
+  free, where = _free_on_host(), 'it has'
   if limits and all(limits):
-    free = min(limit['bytes_limit'] - limit['bytes_in_use'] for limit in limits)
-    what = 'of its devices each has'
-  else:  # CPU devices share the host's memory
-    need *= len(mine) if mode == 'device' else 1
-    free, what = _free_on_host(), 'it has'
+    of_one = min(limit['bytes_limit'] - limit['bytes_in_use'] for limit in limits)
+    _compare(mode, need, of_one, 'of its devices each has')
+    need *= mesh.shape['data'] // distributed.block(mesh)[1]
+    where = 'where they are put together first, it has'
+  elif mode == 'device':  # CPU devices share the host's memory
+    need *= len(mine)
+  _compare(mode, need, free, where)
+
+
+def _compare(mode: str, need: int, free: int, where: str) -> None:
   if need > free:
-    other = 'none' if mode == 'host' else 'host or none'
+    other = 'none' if mode == 'host' else 'host or none, or lower data.max_frames'
     raise DataError(
-      f'config.data.cache={mode}: the features need {need / 2**30:.2f} GiB, {what} '
-      f'{free / 2**30:.2f} GiB free; set data.cache={other}, or lower data.max_frames'
+      f'config.data.cache={mode}: the features need {need / 2**30:.2f} GiB, {where} '
+      f'{free / 2**30:.2f} GiB free; set data.cache={other}'
     )
 
 
