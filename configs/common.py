@@ -131,11 +131,11 @@ def base() -> ConfigDict:
   c.eval.fallback = ''
 
   c.checkpoint = ConfigDict()
-  c.checkpoint.keep = 1  # latest checkpoints kept beside the best
+  c.checkpoint.keep = 1  # latest checkpoints kept beside the best, at least 1
   c.checkpoint.every_steps = 0  # between validations too; 0: only then
 
   c.log = ConfigDict()
-  c.log.every_steps = 20
+  c.log.every_steps = 20  # 0: only the last one
   c.log.tensorboard = True
   c.log.profile = ''  # as --profile: FIRST:LAST, the steps of which a trace is written
 

@@ -183,12 +183,33 @@ def test_found_before_training(changes, error, message, tiny_data, tmp_path):
   assert '\n' not in str(raised.value)
 
 
-@pytest.mark.parametrize('key', ['train.epochs', 'eval.every_epochs'])
-def test_no_epochs_at_all(key, tiny_data, tmp_path):
+@pytest.mark.parametrize(
+  ('key', 'value', 'must'),
+  [
+    ('train.epochs', 0.0, 'above 0'),
+    ('eval.every_epochs', 0.0, 'above 0'),
+    ('train.epochs', float('nan'), 'above 0'),
+    ('train.scheduled_sampling.every_epochs', 0.0, 'above 0'),
+    ('log.every_steps', -1, 'at least 0'),
+    ('checkpoint.keep', 0, 'at least 1'),
+    ('train.label_smoothing', 1.0, 'at least 0 and below 1'),
+    ('model.dropout', 1.0, 'at least 0 and below 1'),
+    ('model.dropout', -0.1, 'at least 0 and below 1'),
+  ],
+)
+def test_numbers_out_of_range(key, value, must, tiny_data, tmp_path):
   config = tiny.short_config(tiny_data)
-  config.update_from_flattened_dict({key: 0.0})
-  with pytest.raises(ConfigError, match=rf'config.{key}=0.0: must be above 0'):
+  config.update_from_flattened_dict({key: value})
+  with pytest.raises(ConfigError, match=rf"stage 'xe': config.{key}={value}: must be {must}$"):
     tiny.run(config, tmp_path)
+
+
+def test_no_records_but_the_last(tiny_data, tmp_path):
+  config = tiny.short_config(tiny_data)
+  config.log.every_steps = 0
+  tiny.run(config, tmp_path)
+  records = [(r['kind'], r['step']) for r in read_journal(tmp_path)]
+  assert records == [('val', 2), ('train', 3), ('val', 3)]
 
 
 def test_a_full_disk_at_the_records(tiny_data, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ are checked before the first one is trained.
 """
 
 import dataclasses
+import functools
 
 from flax import linen as nn
 from jax.sharding import Mesh
@@ -42,6 +43,19 @@ class Stage:
   traced: range
 
 
+# Where any other number would fail late, or do something that nobody means.
+_ABOVE_0 = (
+  *('train.epochs', 'eval.every_epochs', 'optimizer.schedule.every_epochs'),
+  *('train.scheduled_sampling.every_epochs', 'train.scheduled_sampling.eta'),
+)
+_FROM_0 = (
+  *('log.every_steps', 'checkpoint.every_steps', 'eval.patience', 'train.max_skipped'),
+  *('data.max_frames', 'data.max_words'),
+)
+_FROM_1 = ('checkpoint.keep', 'data.threads')
+_SHARES = ('train.label_smoothing', 'model.dropout')
+
+
 def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
   """Finds the parts of a stage.
 
@@ -52,9 +66,7 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
   Raises:
     ConfigError, DataError: data, config and devices don't fit together.
   """
-  for section, key in (('train', 'epochs'), ('eval', 'every_epochs')):
-    if not config[section][key] > 0:
-      raise ConfigError(f'config.{section}.{key}={config[section][key]}: must be above 0')
+  _check_numbers(config)
   traced = profile.steps_of(config.log.profile)
   manifest = read_manifest(config.data.dir)
   if manifest.vocabulary is None:
@@ -79,3 +91,18 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
   sizes = stream_sizes(streams, config, needs)
   length = (config.data.max_words or vocabulary.max_words) + 1
   return Stage(manifest, vocabulary, module, streams, sizes, length, traced)
+
+
+def _check_numbers(config: ConfigDict) -> None:
+  """ConfigError for a number that is out of its range; models may lack some."""
+  for keys, fits, must in (
+    (_ABOVE_0, lambda x: x > 0, 'above 0'),
+    (_FROM_0, lambda x: x >= 0, 'at least 0'),
+    (_FROM_1, lambda x: x >= 1, 'at least 1'),
+    (_SHARES, lambda x: 0 <= x < 1, 'at least 0 and below 1'),
+  ):
+    for key in keys:
+      *sections, name = key.split('.')
+      section = functools.reduce(lambda outer, inner: outer[inner], sections, config)
+      if name in section and not fits(section[name]):
+        raise ConfigError(f'config.{key}={section[name]}: must be {must}')

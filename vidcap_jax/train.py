@@ -260,7 +260,8 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
         done = step + 1
         ending = ''
         at_end, at_eval = done == total_steps, done % eval_steps == 0 or done == total_steps
-        logs = done % config.log.every_steps == 0 or at_end
+        every = config.log.every_steps
+        logs = at_end or (every and done % every == 0)
         if step == first and not logs:
           clock.compiled(done)
         # One step behind, so that reading a result does not keep the device waiting.
