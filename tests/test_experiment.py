@@ -142,6 +142,13 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
     ),
     (('one',), {'one': {'data': {'cache': 'disk'}}}, "data.cache='disk' is not known; known: none"),
     (('one',), {'one': {'mesh': {'params': 'half'}}}, "unknown mesh.params 'half'; known: repl"),
+    (('one',), {'one': {'mesh': {'model': 2}}}, 'stages.one.mesh.model: .* set config.mesh.model$'),
+    (
+      ('one',),
+      {'one': {'runtime': {'check_nans': True}}},
+      'config.stages.one.runtime.check_nans: it holds for all stages',
+    ),
+    (('one',), {'one': {'eval': {'splits': ('val',)}}}, 'config.stages.one.eval.splits: it holds'),
   ],
 )
 def test_wrong_stages(order, stages, message, tiny_data, tmp_path):

@@ -65,7 +65,7 @@ def test_steps_of_a_profile():
 
 def test_a_trace_of_chosen_steps(tmp_path):
   said: list[str] = []
-  trace = profile.Trace(range(2, 4), tmp_path / 'profile', said.append)
+  trace = profile.Trace(range(2, 4), range(6), tmp_path / 'profile', said.append)
   x = jnp.ones(3)
   for step in range(6):
     trace.before(step, x)
@@ -77,8 +77,25 @@ def test_a_trace_of_chosen_steps(tmp_path):
 
 
 def test_a_trace_that_is_cut_short_is_written(tmp_path):
-  trace = profile.Trace(range(2, 40), tmp_path / 'profile', print)
+  trace = profile.Trace(range(2, 40), range(50), tmp_path / 'profile', print)
   for step in range(4):
     trace.before(step, jnp.ones(3) + step)
   trace.close()
   assert list((tmp_path / 'profile').rglob('*.xplane.pb'))
+
+
+@pytest.mark.parametrize(
+  ('computed', 'these'),
+  [(range(4, 16), '4 to 5'), (range(5), '2 to 4'), (range(2), 'none'), (range(6, 6), 'none')],
+)
+def test_steps_of_a_trace_that_are_not_computed(computed, these, tmp_path):
+  said: list[str] = []
+  profile.Trace(range(2, 6), computed, tmp_path / 'profile', said.append)
+  assert said == [f'of steps 2 to 5 that --profile asks for, this run computes {these}']
+
+
+def test_nothing_is_said_of_traces_that_are_whole(tmp_path):
+  said: list[str] = []
+  profile.Trace(range(0), range(3, 9), tmp_path / 'profile', said.append)
+  profile.Trace(range(3, 9), range(3, 9), tmp_path / 'profile', said.append)
+  assert said == []

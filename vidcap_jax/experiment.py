@@ -244,7 +244,8 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
 
   Raises:
     DataError: ``order`` names a stage that ``stages`` lacks, or a change names an unknown key.
-    ConfigError: a task or a way to keep features or parameters that does not exist.
+    ConfigError: a task or a way to keep features or parameters that does not exist, or a change of
+      what holds for the whole run.
   """
   if stage not in config.stages:
     raise DataError(
@@ -252,6 +253,8 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
     )
   merged = config.copy_and_resolve_references()
   changes = config.stages[stage].copy_and_resolve_references()
+  for key in settings.of_run(changes.to_dict()):
+    raise ConfigError(f'config.stages.{stage}.{key}: it holds for all stages; set config.{key}')
   for section in ('model', 'objective'):  # another kind has settings of its own
     if changes.get(section, {}).get('name') not in (None, merged[section].name):
       with merged.unlocked():

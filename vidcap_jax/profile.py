@@ -27,9 +27,16 @@ def steps_of(text: str) -> range:
 class Trace:
   """Writes WORKDIR/profile while a step of ``steps`` is computed."""
 
-  def __init__(self, steps: range, folder: pathlib.Path, say: Callable[[str], None]):
-    self._steps, self._folder, self._say = steps, folder, say
+  def __init__(
+    self, steps: range, computed: range, folder: pathlib.Path, say: Callable[[str], None]
+  ):
+    """Says which of ``steps`` are not among those that are ``computed``."""
+    self._steps = range(max(steps.start, computed.start), min(steps.stop, computed.stop))
+    self._folder, self._say = folder, say
     self._running = False
+    if len(self._steps) < len(steps):
+      these = _span(self._steps) if self._steps else 'none'
+      say(f'of steps {_span(steps)} that --profile asks for, this run computes {these}')
 
   def before(self, step: int, earlier) -> None:
     """Begins or ends with a step; ``earlier`` are results of the last one, waited for."""
@@ -47,4 +54,8 @@ class Trace:
     if self._running:
       self._running = False
       jax.profiler.stop_trace()
-      self._say(f'trace of steps {self._steps[0]} to {self._steps[-1]}: {self._folder}')
+      self._say(f'trace of steps {_span(self._steps)}: {self._folder}')
+
+
+def _span(steps: range) -> str:
+  return f'{steps[0]} to {steps[-1]}'

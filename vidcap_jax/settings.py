@@ -1,4 +1,4 @@
-"""A config's settings as a run saves them, and which of them differ between two configs."""
+"""A config's settings as a run saves them, which of them differ, and which a stage can't change."""
 
 import json
 from collections.abc import Mapping
@@ -7,6 +7,11 @@ from typing import Any
 from ml_collections import ConfigDict
 
 ABSENT = '(absent)'
+# Settings of a whole run: a change of them for one stage would be read by nobody.
+_OF_RUN = (
+  *('source', 'seeds', 'order', 'stages', 'data.recipe.', 'eval.splits'),
+  *('mesh.data', 'mesh.model', 'runtime.'),
+)
 
 
 def as_saved(config: ConfigDict) -> dict:
@@ -23,6 +28,11 @@ def differing(one: Mapping, other: Mapping) -> dict[str, tuple[Any, Any]]:
   a, b = _flat(one), _flat(other)
   both = {key: (a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys())}
   return {key: (x, y) for key, (x, y) in both.items() if x != y}
+
+
+def of_run(changes: Mapping) -> list[str]:
+  """Dotted names of those changes, a nested dict, that can't be made for one stage."""
+  return [key for key in _flat(changes) if key.startswith(_OF_RUN)]
 
 
 def _flat(tree: Mapping, prefix: str = '') -> dict[str, Any]:

@@ -213,6 +213,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   # ---------------------------------------------------------------- the loop
   eval_steps = max(1, round(config.eval.every_epochs * order.steps_per_epoch))
   host, hosts = distributed.block(mesh)
+  steps = range(first, first if progress['stopped'] else total_steps)
   batches = pipeline.train_batches(
     features.source,
     vocabulary,
@@ -221,8 +222,8 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
     sizes=sizes,
     length=length,
     blocks=module.config.needs.blocks,
-    start_step=first,
-    stop_step=first if progress['stopped'] else total_steps,
+    start_step=steps.start,
+    stop_step=steps.stop,
     host=host,
     hosts=hosts,
     threads=config.data.threads,
@@ -232,7 +233,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   buckets += [length] if buckets else []
   pending: collections.deque = collections.deque()
   clock = Clock(first, total_steps)
-  trace = profile.Trace(parts.traced, workdir / 'profile', say)
+  trace = profile.Trace(parts.traced, steps, workdir / 'profile', say)
   stop, done = False, first
   with StopSignal() as stop_signal:
     with contextlib.ExitStack() as at_end:  # all of it, whatever fails; what comes last first
