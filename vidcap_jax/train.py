@@ -236,12 +236,12 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   trace = profile.Trace(parts.traced, steps, workdir / 'profile', say)
   stop, done = False, first
   with StopSignal() as stop_signal:
-    with contextlib.ExitStack() as at_end:  # all of it, whatever fails; what comes last first
-      at_end.callback(checkpoint.finish, manager)
+    with contextlib.ExitStack() as closing:  # all of it, whatever fails; what comes last first
+      closing.callback(checkpoint.finish, manager)
       if journal:
-        at_end.callback(journal.close)
-      at_end.callback(batches.close)
-      at_end.callback(trace.close)
+        closing.callback(journal.close)
+      closing.callback(batches.close)
+      closing.callback(trace.close)
       for step, batch in clock.watch(batches):
         clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * hosts
         trace.before(step, state.step)
