@@ -40,6 +40,12 @@ def test_a_folder_is_one_process_s_at_a_time(tmp_path, bucket):
       assert bucket.names() == []
 
 
+def test_absolute_paths(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert files.absolute('work') == epath.Path(tmp_path / 'work')
+  assert files.absolute('gs://runs/one') == epath.Path('gs://runs/one')
+
+
 def test_damaged_json_is_named(tmp_path):
   (tmp_path / 'stages.json').write_text('{"xe": {"ste')
   with pytest.raises(DataError, match=r'stages.json: damaged, no JSON'):

@@ -22,6 +22,7 @@ from orbax.checkpoint import checkpoint_managers
 from vidcap_jax import damage, distributed
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import UserError
+from vidcap_jax.files import absolute
 
 SCORE = 'score'
 # Orbax writes this file last: a step folder without it is not a checkpoint.
@@ -44,7 +45,7 @@ def open_manager(directory: epath.Path, keep: int) -> ocp.CheckpointManager:
   )
   logging.getLogger('absl').addFilter(_worth_reading)
   # Orbax wants an absolute path, and finds out only inside an asynchronous save.
-  return ocp.CheckpointManager(directory.absolute(), options=options)
+  return ocp.CheckpointManager(absolute(directory), options=options)
 
 
 def _worth_reading(record: logging.LogRecord) -> bool:
@@ -223,7 +224,7 @@ def _read(path: epath.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
   with _reading(path):
     if not _looks_whole(path):
       raise _Damaged(f'checkpoint {path} was not completely written')
-    return _checkpointer().restore(path.absolute(), args=ocp.args.Composite(**items))
+    return _checkpointer().restore(absolute(path), args=ocp.args.Composite(**items))
 
 
 @contextlib.contextmanager
@@ -269,7 +270,7 @@ def read_params_as_saved(path: epath.Path) -> Any:
     DataError, UserError: as of ``read_params``.
   """
   with _reading(path):
-    saved = ocp.StandardCheckpointHandler().metadata((path / 'params').absolute()).tree
+    saved = ocp.StandardCheckpointHandler().metadata(absolute(path / 'params')).tree
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
   abstract = jax.tree.map(
     lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), saved

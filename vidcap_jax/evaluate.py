@@ -17,7 +17,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
 from vidcap_jax.features import differences, select_streams
-from vidcap_jax.files import write_json
+from vidcap_jax.files import absolute, write_json
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.restore import Restored, require_captioner
 from vidcap_jax.texts import read_texts
@@ -214,7 +214,7 @@ def results_of(stage: str, config: ConfigDict, workdir: epath.Path) -> epath.Pat
 
 def _results_of_checkpoint(restored: Restored) -> epath.Path:
   """As ``results_of``, of a checkpoint that lies in the workdir of its run."""
-  stage, path = restored.meta['stage'], restored.path.absolute()  # WORKDIR/checkpoints/STAGE/STEP
+  stage, path = restored.meta['stage'], absolute(restored.path)  # WORKDIR/checkpoints/STAGE/STEP
   checkpoints = path.parent.parent
   if checkpoints.name != 'checkpoints':
     raise UserError(

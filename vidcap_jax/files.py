@@ -26,6 +26,12 @@ def is_local(path: epath.PathLike) -> bool:
   return '://' not in os.fspath(path)
 
 
+def absolute(path: epath.PathLike) -> epath.Path:
+  """A path that holds in any working directory; one of an object store does."""
+  path = epath.Path(path)
+  return path.absolute() if is_local(path) else path
+
+
 def write_text(path: epath.PathLike, text: str) -> None:
   """All of it or, if this process is killed or the disk is full, what was there before."""
   path = epath.Path(path)

@@ -50,9 +50,9 @@ _ABOVE_0 = (
 )
 _FROM_0 = (
   *('log.every_steps', 'checkpoint.every_steps', 'eval.patience', 'train.max_skipped'),
-  *('data.max_frames', 'data.max_words'),
+  *('data.max_frames', 'data.max_words', 'data.threads', 'data.workers'),
 )
-_FROM_1 = ('checkpoint.keep', 'data.threads')
+_FROM_1 = ('checkpoint.keep',)
 _SHARES = ('train.label_smoothing', 'model.dropout')
 
 
