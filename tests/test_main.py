@@ -75,7 +75,7 @@ def command(monkeypatch, capsys):
       [CONFIG, '--config.train.batch_size=3.5'],
       '--config.train.batch_size=3.5: not a whole number',
     ),
-    ([CONFIG, '--config.log.tensorboard=maybe'], r'--config.log.tensorboard=maybe'),
+    ([CONFIG, '--config.log.tensorboard=maybe'], 'tensorboard=maybe: neither true nor false'),
     ([CONFIG, '--config.train=3'], r'--config.train=3: .* not a dict'),
     (
       [CONFIG, '--config.data.dir=/nowhere', '--workdir=W'],
@@ -86,6 +86,24 @@ def command(monkeypatch, capsys):
     (['--mode=evaluate', f'--checkpoint={ROOT}'], 'no checkpoint in this folder; give a workdir'),
     (['--mode=predict', '--checkpoint=/nowhere'], '--mode=predict needs --inputs'),
     (['--mode=export', '--checkpoint=/nowhere'], '--mode=export needs --out'),
+    (
+      ['--mode=evaluate', '--checkpoint=W', '--out=D'],
+      '--out is for --mode=export, not for evaluate: name the folder with --output',
+    ),
+    (
+      ['--mode=export', '--checkpoint=W', '--out=D', '--output=D'],
+      '--output is for --mode=evaluate, not for export: name the folder with --out',
+    ),
+    (
+      ['--mode=predict', '--checkpoint=W', '--inputs=a.npy', '--data=D'],
+      '--data is for --mode=evaluate, not for predict: leave it out',
+    ),
+    (
+      ['--mode=evaluate', '--checkpoint=W', CONFIG],
+      '--config is for --mode=train, not for evaluate: the checkpoint has its own; ',
+    ),
+    ([CONFIG, '--workdir=W', '--checkpoint=C'], '--checkpoint is for --mode=evaluate and predict'),
+    ([CONFIG, '--workdir=W', '--decode=beam=2'], r'--decode is for .*: set --config.decode.KEY'),
     (
       ['--mode=predict', '--checkpoint=/nowhere', '--inputs=a.mp4'],
       '--checkpoint=/nowhere: no such folder',

@@ -65,12 +65,51 @@ START_TIMEOUT = flags.DEFINE_float(
 )
 
 
-# What each mode needs, looked for before anything heavy is imported.
-NEEDED = {
+# The flags that each mode needs, and those that it reads too.
+_NEEDED = {
   'train': (CONFIG, WORKDIR),
   'evaluate': (CHECKPOINT,),
   'predict': (CHECKPOINT, INPUTS),
   'export': (CHECKPOINT, OUT),
+}
+_READ = {
+  'train': (PROFILE,),
+  'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
+  'predict': (WEIGHTS, DECODE),
+  'export': (WEIGHTS, DECODE),  # the first to say that it takes one checkpoint alone
+}
+
+
+def check() -> None:
+  """UserError for a flag that the mode needs and lacks, or has and does not read."""
+  mode = MODE.value
+  for flag in _NEEDED[mode]:
+    required(flag)
+  modes_of: dict[str, list[str]] = {}
+  for table in (_NEEDED, _READ):
+    for name, read in table.items():
+      for flag in read:
+        modes_of.setdefault(flag.name, []).append(name)
+  for flag, modes in modes_of.items():
+    if flags.FLAGS[flag].present and mode not in modes:
+      hint = _INSTEAD.get((mode, flag), 'leave it out')
+      raise UserError(f'--{flag} is for --mode={" and ".join(modes)}, not for {mode}: {hint}')
+
+
+_INSTEAD = {
+  ('evaluate', 'out'): 'name the folder with --output',
+  ('export', 'output'): 'name the folder with --out',
+  ('train', 'data'): 'name the data set with --config.data.dir',
+  ('train', 'decode'): 'set --config.decode.KEY',
+  ('train', 'checkpoint'): 'start from another run with --config.train.init_from',
+  **{
+    (mode, 'config'): 'the checkpoint has its own; decoding is changed by --decode=KEY=VALUE'
+    for mode in ('evaluate', 'predict', 'export')
+  },
+  **{
+    (mode, 'workdir'): 'name the run with --checkpoint'
+    for mode in ('evaluate', 'predict', 'export')
+  },
 }
 
 
@@ -126,6 +165,7 @@ def parse(argv: list[str]) -> list[str]:
 _PLAIN = {
   r"invalid literal for int\(\) with base 10: '.*'": 'not a whole number',
   r"could not convert string to float: '.*'": 'not a number',
+  r"\('Non-boolean argument to boolean flag', '.*'\)": 'neither true nor false',
 }
 
 

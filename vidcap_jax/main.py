@@ -18,7 +18,7 @@ import sys
 from absl import app, flags, logging
 
 from vidcap_jax import cluster, command_line
-from vidcap_jax.command_line import MODE, required
+from vidcap_jax.command_line import MODE
 from vidcap_jax.errors import UserError
 
 flags.adopt_module_key_flags(command_line)  # --help shows them
@@ -26,8 +26,7 @@ flags.adopt_module_key_flags(command_line)  # --help shows them
 
 def _run_mode() -> int:
   """Runs the mode, with the other processes if there are any; the exit code."""
-  for flag in command_line.NEEDED[MODE.value]:
-    required(flag)
+  command_line.check()
   place = cluster.find({**cluster.tpu_metadata(os.environ), **os.environ}, *command_line.place())
   from vidcap_jax import files, modes, processes  # heavy: after --help and what is wrong above
 

@@ -50,9 +50,11 @@ def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterato
   except KeyboardInterrupt:
     _end(watchdog, 130, f'process {place.index} was interrupted')
   except BaseException as error:
-    _tell(f'{who}:\n{traceback.format_exc()}')
     if _of_runtime(error) and 'RESOURCE_EXHAUSTED' not in str(error):  # memory is one's own
-      watchdog.wait_for_verdict()  # a collective fails when a peer is gone: it is the one to name
+      # A collective fails when a peer is gone, and that is what there is to tell.
+      _tell(f'{who}: {_first_line(error)}; looking whether another process is lost')
+      watchdog.wait_for_verdict()
+    _tell(f'{who}:\n{traceback.format_exc()}')
     _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
   watchdog.stop()
   jax.distributed.shutdown()

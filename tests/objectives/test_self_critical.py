@@ -1,6 +1,7 @@
 """Reinforcement: the loss against the oracle, and what must hold whatever the rewards are."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -200,6 +201,9 @@ def test_cross_entropy_beside_it():
     ({'objective.gradient': 'scan'}, "unknown objective.gradient 'scan'"),
     ({'objective.baseline': 'others'}, 'at least 2'),
     ({'objective.samples': 0}, 'at least 1'),
+    ({'objective.collapse.steps': 0}, r'collapse.steps=0: must be at least 1'),
+    ({'objective.cross_entropy': -1.0}, r'cross_entropy=-1.0: 0 or more'),
+    ({'objective.cross_entropy': math.inf}, r'cross_entropy=inf: 0 or more'),
     ({'train.init_from': ''}, 'starts from a trained model'),
     ({'data.length_buckets': (9,)}, r'length_buckets must be \(\)'),
     ({'objective.micro_batches': 2}, "needs objective.gradient='replay'"),

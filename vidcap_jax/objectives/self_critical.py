@@ -7,6 +7,7 @@ gradient is REINFORCE's. Sampling, baseline, rewards and update are one compiled
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping, Sequence
 
 import jax
@@ -294,6 +295,10 @@ def check(config: ConfigDict) -> None:
       f'objective.samples is {o.samples}; baseline {o.baseline!r} needs at least '
       f'{2 if o.baseline == "others" else 1}'
     )
+  if o.collapse.steps < 1:
+    raise ConfigError(f'objective.collapse.steps={o.collapse.steps}: must be at least 1')
+  if not 0 <= o.cross_entropy < math.inf:
+    raise ConfigError(f'objective.cross_entropy={o.cross_entropy}: 0 or more, and finite')
   if o.micro_batches > 1 and o.gradient != 'replay':
     raise ConfigError("objective.micro_batches needs objective.gradient='replay'")
   if o.micro_batches < 1 or config.train.batch_size % o.micro_batches:
