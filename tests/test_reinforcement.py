@@ -71,11 +71,12 @@ def test_collapse_ends_the_stage_and_keeps_the_best(tiny_data, tmp_path, capsys)
   config = rl_config(
     tiny_data, objective={'collapse': collapse}, train={'epochs': 9.0, 'init_from': 'stage:xe'}
   )
+  config.log.every_steps = 4  # decides nothing
   tiny.run(config, tmp_path)
   said = capsys.readouterr().out
-  assert 'samples have collapsed: for 3 steps they earned less than' in said
-  assert [r['collapsed'] for r in records(tmp_path)] == [1, 2, 3]
-  assert [r['step'] for r in records(tmp_path, 'val')] == [2, 3]
+  assert 'samples have collapsed: for 10 steps they earned less than' in said
+  assert [r['collapsed'] for r in records(tmp_path)] == [4, 8]
+  assert [r['step'] for r in records(tmp_path, 'val')] == [2, 4, 6, 8, 10]
   assert experiment.restore.finished_stages(tmp_path)['rl']['stopped']
 
 

@@ -38,6 +38,7 @@ from vidcap_jax.features import example_inputs
 from vidcap_jax.journal import Journal
 from vidcap_jax.loop import Clock, StopSignal, check_finite, first_nan, signal_name
 from vidcap_jax.objectives import make_objective
+from vidcap_jax.objectives.objective import LOOK
 from vidcap_jax.optimizer import make_optimizer, make_schedule
 from vidcap_jax.stage import set_up
 from vidcap_jax.step import initial_state, make_draw_steps, make_train_step
@@ -278,7 +279,8 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
           if journal:
             journal.write(done, 'train', record)
           say(clock.line(done, record))
-          ending = objective.stop(record)
+        if objective.stop and done % LOOK == 0:
+          ending = objective.stop(jax.device_get(report))
           at_eval |= bool(ending)
         if at_eval:
           with clock.paused():

@@ -9,14 +9,11 @@ import jax
 from vidcap_jax.data.vocabulary import Vocabulary
 
 Array = jax.Array
+LOOK = 10  # steps: to look at a result keeps the device waiting
 
 
 def _nothing_kept(videos: int, captions: int) -> Any:
   return {}
-
-
-def _never(report: Mapping[str, float]) -> str:
-  return ''
 
 
 def _no_tables(captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Any:
@@ -42,7 +39,8 @@ class Objective:
       (B, …), which the batch carries in ``drawn`` beside the ``draws``. It works outside the
       compiled step on this host's rows; ``drawn`` has a function for each of ``draws`` that waits
       for its result, so that the device makes the later ones while the host looks at the first.
-    stop: (report, as numbers) -> why the stage should end here, or ''; asked at every log.
+    stop: (report, as numbers) -> why the stage should end here, or ''; asked at every step whose
+      number LOOK divides, whatever is logged: it decides what is trained.
   """
 
   loss: Callable[..., tuple[Array, tuple[dict[str, Array], Any]]]
@@ -50,4 +48,4 @@ class Objective:
   tables: Callable[[Sequence[Sequence[str]], Vocabulary], Any] = _no_tables
   draws: Mapping[str, Callable[..., Array]] = dataclasses.field(default_factory=dict)
   host: Callable[[Sequence[Sequence[str]], Vocabulary], Callable[..., dict]] | None = None
-  stop: Callable[[Mapping[str, float]], str] = _never
+  stop: Callable[[Mapping[str, float]], str] | None = None
