@@ -14,6 +14,7 @@ from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.journal import TIMING, Journal, read_journal
 from vidcap_jax.objectives import make_objective
+from vidcap_jax.optimizer import make_schedule
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +61,9 @@ def params_of(workdir):
 
 
 def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, capsys):
-  tiny.run(tiny.small_config(tiny_data), tmp_path / 'work')
+  config = tiny.small_config(tiny_data)
+  config.optimizer.schedule.name = 'cosine'
+  tiny.run(config, tmp_path / 'work')
   said = [line for line in capsys.readouterr().out.splitlines() if 'update skipped' in line]
   assert [line.split(':')[0] for line in said] == [f'[xe] step {step}' for step in (1, 3, 5, 7)]
   assert all('videos: ' in line and 'v0' in line and 'loss nan' in line for line in said)
@@ -68,6 +71,9 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
   assert [r['skipped'] for r in records] == [1, 1, 2, 2, 3, 3, 4, 4]
   assert [r['loss'] is None for r in records] == [True, False] * 4
   assert records[7]['loss'] < records[1]['loss']
+  schedule = make_schedule(config.optimizer, 2, 8)
+  rates = [r['learning_rate'] for r in records[1::2]]  # the optimiser has seen four steps
+  np.testing.assert_allclose(rates, [schedule(i) for i in range(4)], rtol=1e-6)
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
 
 

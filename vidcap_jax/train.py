@@ -274,7 +274,8 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
         if logs:
           values = jax.device_get(report)
           record = {k: float(v) for k, v in values.items() if k not in ('finite', 'skipped')}
-          record |= {'learning_rate': float(schedule(step)), 'skipped': int(values['skipped'])}
+          skipped = int(values['skipped'])  # after which the schedule is that many steps behind
+          record |= {'learning_rate': float(schedule(max(0, step - skipped))), 'skipped': skipped}
           record |= {'epoch': done / order.steps_per_epoch, **clock.read(done)}
           if journal:
             journal.write(done, 'train', record)
