@@ -10,6 +10,8 @@ from vidcap_jax.data.batch import default_sizes, empty_batch
 from vidcap_jax.data.schema import DataError, Manifest, Stream
 from vidcap_jax.models.captioner import Inputs, Needs
 
+READ = 'docs/models.md says which settings read which kinds'
+
 
 def select_streams(needs: Needs, streams: Sequence[Stream], where: str) -> tuple[Stream, ...]:
   """The streams that a model needs, of those a data set or checkpoint has.
@@ -20,15 +22,15 @@ def select_streams(needs: Needs, streams: Sequence[Stream], where: str) -> tuple
   have = {stream.name: stream for stream in streams}
   for name, kinds in needs.streams.items():
     if name not in have:
-      found = ', '.join(f'{s.name} ({s.kind})' for s in streams) or 'none'
+      found = '; '.join(f'{s.name}: {s.kind} {s.axes}' for s in streams) or 'none'
       raise DataError(
         f'the model needs a stream {name!r} ({" or ".join(kinds)}); {where} has: {found}. '
-        'Name other streams in config.model or build the data set with this one'
+        f'Name other streams in config.model or build the data set with this one; {READ}'
       )
     if have[name].kind not in kinds:
       raise DataError(
         f'the model needs stream {name!r} as {" or ".join(kinds)}; '
-        f'in {where} it is a {have[name].kind} of shape {have[name].shape}'
+        f'in {where} it is {have[name].kind} {have[name].axes}; {READ}'
       )
   return tuple(have[name] for name in needs.streams)
 

@@ -80,6 +80,12 @@ class Stream:
     assert size is not None  # __post_init__ has seen to it.
     return size
 
+  @property
+  def axes(self) -> str:
+    """The shape for people, free axes by their letters: ``(T, N, 2048)``."""
+    sizes = zip(KINDS[self.kind], self.shape, strict=True)
+    return f'({", ".join(axis if size is None else str(size) for axis, size in sizes)})'
+
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
