@@ -17,7 +17,7 @@ from data_prep.annotations.published import NUMBERED
 from data_prep.annotations.splits import three
 from data_prep.builder import Options, Report, Spread, build
 from data_prep.progress import duration
-from vidcap_jax.data.schema import KINDS, DataError, Dropped, Manifest, Stream
+from vidcap_jax.data.schema import DataError, Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
 
 # Share of the training captions' words below which it is said that many are unknown.
@@ -125,7 +125,11 @@ def _parser() -> argparse.ArgumentParser:
     metavar='FILE|DIR',
     help='take this vocabulary, or that of a data set, as it is, instead of making one',
   )
-  add('--name', help='of the data set (default: the name of --out)')
+  add(
+    '--name',
+    help="of the data set, which its files' names begin with: small letters, digits and "
+    'underscores, first a letter (default: made of the name of --out, which may be any)',
+  )
   add('--shard_mb', type=float, default=256, help='size of a shard in MiB, about')
   add('--overwrite', action='store_true', help='replace a data set built from other inputs')
   return parser
@@ -252,6 +256,11 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
   for reason, videos in report.left_out.items():
     lines.append(f'dropped    {len(videos):>7} captions: {reason} (first: of {videos[0]})')
   lines += [f'note       {note}' for note in report.notes]
+  if 'train' in manifest.splits and 'val' not in manifest.splits:
+    lines.append(
+      'note       no split val: list videos for it in --splits, or have training choose the best '
+      'epoch by another split, --config.data.val_split=NAME'
+    )
   if manifest.vocabulary:
     vocabulary = Vocabulary.from_dict(manifest.vocabulary)
     shares = [f'{k / n:.1%} of {s}' for s, (k, n) in report.coverage.items() if n]
@@ -301,9 +310,7 @@ def dropped_lines(manifest: Manifest) -> list[str]:
 
 def stream_line(stream: Stream) -> str:
   """A stream in words: kind, shape, dtype, longest, where from."""
-  axes = zip(KINDS[stream.kind], stream.shape, strict=True)
-  shape = ', '.join(axis if size is None else str(size) for axis, size in axes)
-  words = f'{stream.kind} ({shape}) {stream.dtype}'
+  words = f'{stream.kind} {stream.axes} {stream.dtype}'
   if stream.kind != 'vector':
     words += f', up to {stream.longest} frames'
   if stream.most_regions:

@@ -223,13 +223,9 @@ def _check_options(options: Options) -> str:
         f'stream name {stream!r}: use letters, digits and underscores, first a letter'
       )
   declarations.check(options, options.features)
-  folder = pathlib.Path(options.out).resolve().name
-  name = options.name or re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_')
+  name = options.name or writer.dataset_name(pathlib.Path(options.out).resolve().name)
   if not re.fullmatch(r'[a-z][a-z0-9_]*', name):
-    raise DataError(
-      f'data set name {name!r}: use small letters, digits and underscores, first a letter; '
-      'give it with --name'
-    )
+    raise DataError(f'--name={name}: use small letters, digits and underscores, first a letter')
   return name
 
 

@@ -137,6 +137,12 @@ def shard_key(
   return digest.hexdigest()
 
 
+def dataset_name(folder: str) -> str:
+  """A folder's name as TFDS takes it, first a letter: data_1k_a for 1k-A."""
+  name = re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_')
+  return name if name[:1].isalpha() else f'data_{name}'.rstrip('_')
+
+
 def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
   """TFDS's default file name."""
   return f'{dataset}-{split}.array_record-{index:05d}-of-{shards:05d}'

@@ -108,7 +108,14 @@ def test_without_a_training_split(source, capsys):
   assert manifest.stream('image').mean == manifest.stream('image').std == ()
   assert report.coverage == {}
   assert main([*arguments(source), '--split=test']) == 0
-  assert 'vocabulary    none' in capsys.readouterr().out
+  printed = capsys.readouterr().out
+  assert 'vocabulary    none' in printed
+  assert 'no split val' not in printed
+
+
+def test_without_a_validation_split(source, capsys):
+  assert main([*arguments(source), '--split=train']) == 0
+  assert '--config.data.val_split=NAME' in capsys.readouterr().out
 
 
 def test_with_a_vocabulary_from_elsewhere(source):
@@ -166,7 +173,7 @@ def test_msvd_by_youtube_id(source):
     ({'kinds': {'image': 'cube'}}, 'image=cube: unknown kind'),
     ({'optional': ('audio',)}, "--optional: no stream 'audio'"),
     ({'tokenizer': 'moses'}, 'unknown tokenizer'),
-    ({'name': 'My Data'}, "data set name 'My Data'"),
+    ({'name': 'My Data'}, '--name=My Data'),
     ({'vocabulary': '/none'}, 'no such file'),
   ],
 )
@@ -180,6 +187,15 @@ def test_the_name_comes_from_the_folder(source):
   manifest, _ = build(options(source, out=str(source / 'My-Clips (2)')))
   assert manifest.name == 'my_clips_2'
   assert count_records(source / 'My-Clips (2)' / 'my_clips_2-val.array_record-00000-of-00001') == 1
+
+
+@pytest.mark.parametrize(('folder', 'name'), [('1k-A', 'data_1k_a'), ('数据', 'data')])
+def test_a_folder_may_have_any_name(source, folder, name):
+  manifest, _ = build(options(source, out=str(source / folder)))
+  assert manifest.name == name
+  opened = tfds.builder_from_directory(str(source / folder))
+  assert opened.name == name
+  assert len(opened.as_data_source('val')) == 1
 
 
 def test_chinese_vatex(source):
