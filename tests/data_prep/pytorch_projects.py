@@ -224,6 +224,11 @@ def clip():
   put('dataset/MSRVTT/MSRVTT_data.json', msrvtt(numbers, splits=False))
   features = {f'video{n}': frames(4, 8) for n in numbers}
   put('extracted_feats/msrvtt/MSRVTT_CLIP4Clip_features.pickle', pickle.dumps(features))
+  put('MSRVTT_train.9k.csv', 'video_id\nvideo0\nvideo6513\n')
+  put('MSRVTT_JSFUSION_test.csv', 'key,vid_key,video_id,sentence\nret0,msr7010,video7010,a car\n')
+  # As the page's lines of shell make them.
+  put('train.csv', 'video_id\nvideo0\n')
+  put('val.csv', 'video_id\nvideo6513\n')
   captions = {name: [['a', 'man'], ['the', 'man']] for name in CLIPS}
   put('dataset/MSVD/raw-captions.pkl', pickle.dumps(captions))
   for split, name in zip(SPLITS, CLIPS, strict=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data_prep.build import main
-from tests.data_prep.pytorch_projects import CLIPS, PROJECTS, SPLITS
+from tests.data_prep.pytorch_projects import CLIPS, PROJECTS
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 
@@ -43,8 +43,10 @@ def run(tmp_path, monkeypatch, capsys):
       # The files here are a few videos of each data set, hence not of its published size.
       done = main([*command[3:], '--counts=warn', '--min_count=1'])
       assert done == 0, capsys.readouterr().err
-      found.append(read_manifest(out))
-      for split in SPLITS:
+      manifest = read_manifest(out)
+      found.append(manifest)
+      assert set(manifest.splits) == {'train', 'test'} | ({'val'} if out != 'data/1ka' else set())
+      for split in manifest.splits:
         videos = list(open_split(out, split))
         assert videos
         assert all(len(v.captions) in (1, 2) for v in videos)
