@@ -183,6 +183,15 @@ def test_unknown_settings():
     models.build({'name': 'temporal_spatial'}, V, 'float16')
 
 
+@pytest.mark.parametrize(
+  ('variant', 'field'), [('spatial', 'global_streams'), ('temporal', 'temporal_streams')]
+)
+def test_a_variant_without_the_streams_that_it_reads(variant, field):
+  with pytest.raises(ConfigError, match=f'model.{field} is empty'):
+    TemporalSpatialConfig(9, variant=variant, **{field: ()})
+  TemporalSpatialConfig(9, variant='spatial', temporal_streams=())
+
+
 def test_build_takes_a_config_section():
   settings = {'name': 'temporal_spatial', 'hidden': 3, 'global_streams': ['image']}
   module = models.build(settings, V, 'bfloat16')

@@ -61,6 +61,10 @@ class TemporalSpatialConfig:
   def __post_init__(self):
     if self.variant not in VARIANTS:
       raise ConfigError(f'model.variant {self.variant!r} is unknown; known: {", ".join(VARIANTS)}')
+    read = ('global_streams', *(['temporal_streams'] if self.variant == 'temporal' else []))
+    for field in read:
+      if not getattr(self, field):
+        raise ConfigError(f'model.{field} is empty; variant {self.variant!r} needs a stream there')
 
   @property
   def needs(self) -> Needs:
