@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     help='named streams: a folder of ID.npy (.npz, .pkl, .pth), an .h5, .pkl, .pth or .npz file of '
     'all videos, WebDataset .tar files, an LMDB store or a TFDS folder',
   )
-  add('--out', required=True, metavar='DIR', help='folder to write')
+  add('--out', required=True, metavar='DIR', help='folder to write, of any name')
   add(
     '--splits',
     metavar='FILE[,FILE]|NAME',
