@@ -7,7 +7,8 @@
 
 Data: VGG16 frame features squeezed to 128 channels, 50 frames a video; training on video0-799,
 validation on video800-899, 20 captions each; 3,315 words (seen 3 times, captions of 20 words).
-Any other data set with a sequence stream called ``image`` trains with it too.
+Any other data set with a sequence stream called ``image`` trains with it too; docs/from-pytorch.md
+has the flags for other streams.
 
 ``recipe=rl`` goes on from the best epoch with a stage of self-critical training on CIDEr-D and
 twice BLEU-4, the baseline of a sample being the video's three other samples: 750 steps of 32

@@ -3,14 +3,20 @@
 import pathlib
 import re
 import shlex
+import sys
 
 import numpy as np
 import pytest
+from absl import flags
+from ml_collections import config_flags
 
+from configs import msrvtt1000
 from data_prep.build import main
 from tests.data_prep.pytorch_projects import CLIPS, PROJECTS
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.data.schema import KINDS, Stream, read_manifest
+from vidcap_jax.features import select_streams
+from vidcap_jax.models import build
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'from-pytorch.md'
 
@@ -121,3 +127,28 @@ def test_clip4caption(run):
 def test_s2vt(run):
   run('S2VT')
   assert next(iter(open_split('data/msvd_s2vt', 'test'))).video_id == 'vid1301'
+
+
+def table() -> list[tuple[str, ...]]:
+  """Rows of the page's table of flags: streams, flags, data sets."""
+  section = PAGE.read_text().partition('\n## Training on what was built')[2].partition('\n## ')[0]
+  return re.findall(r'^\| (`.*) \| (.*) \| (.*) \|$', section, re.M)[1:]
+
+
+@pytest.mark.parametrize('row', table())
+def test_the_flags_read_the_streams(row, monkeypatch):
+  """The models take every stream of the line, of its kind."""
+  streams = tuple(
+    Stream(name, kind, (*[None if axis in 'TN' else 3 for axis in KINDS[kind][:-1]], 8))
+    for name, kind in re.findall(r'(\w+): (\w+)', row[0])
+  )
+  words = shlex.split(re.match('`(.*?)`|', row[1])[1] or '')
+  variants = [word.partition('.py:')[2] for word in words if word.startswith('--config=')]
+  config = msrvtt1000.get_config(*variants)
+  argv = ['train', *(word for word in words if not word.startswith('--config='))]
+  monkeypatch.setattr(sys, 'argv', argv)  # config_flags looks there for the keys
+  values = flags.FlagValues()
+  config_flags.DEFINE_config_dict('config', config, flag_values=values)
+  values(argv)
+  read = select_streams(build(config.model, 9, 'float32').config.needs, streams, 'here')
+  assert {s.name for s in read} == {s.name for s in streams}
