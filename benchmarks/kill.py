@@ -26,7 +26,7 @@ from collections.abc import Sequence
 
 import benchmarks
 from benchmarks import kill_run, outcome
-from data_prep.progress import progress
+from vidcap_jax.progress import progress
 
 PHASES = ('step', 'save', 'evaluation', 'between')
 # How often each comes before a run is killed in it, at most, and the seconds that it lasts, about.

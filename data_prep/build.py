@@ -16,9 +16,9 @@ from data_prep.annotations import FORMATS
 from data_prep.annotations.published import NUMBERED
 from data_prep.annotations.splits import three
 from data_prep.builder import Options, Report, Spread, build
-from data_prep.progress import duration
 from vidcap_jax.data.schema import DataError, Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
+from vidcap_jax.progress import duration
 
 # Share of the training captions' words below which it is said that many are unknown.
 FEW_KNOWN = 0.9

@@ -19,7 +19,6 @@ from data_prep import coverage, plan, writer
 from data_prep.annotations import published, read_annotations, splits
 from data_prep.annotations.model import AnnotatedVideo
 from data_prep.features import declarations
-from data_prep.progress import progress
 from vidcap_jax import settings
 from vidcap_jax.data.records import check_shard
 from vidcap_jax.data.schema import (
@@ -38,6 +37,7 @@ from vidcap_jax.data.vocabulary import (
   tokenize,
 )
 from vidcap_jax.data.vocabulary import coverage as words_known
+from vidcap_jax.progress import progress
 
 PACKAGES = ('array_record', 'numpy', 'tensorflow-datasets')  # Whose versions are recorded.
 

@@ -8,9 +8,9 @@ import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from data_prep import extractors, processes, stream_folders, video, weights
-from data_prep.progress import progress
 from data_prep.recipe import write_text
 from data_prep.stream_folders import Made
+from vidcap_jax.progress import progress
 
 FAILURES = 'failures.json'
 POOLS = ('processes', 'threads')

@@ -9,8 +9,8 @@ from data_prep.annotations.model import AnnotatedVideo
 from data_prep.features import FeatureReader, names, open_features, read_sidecar
 from data_prep.features.check import describe
 from data_prep.features.declarations import Declarations
-from data_prep.progress import progress
 from vidcap_jax.data.schema import DataError, Dropped
+from vidcap_jax.progress import progress
 
 SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
 SHOWN = 20  # Problems listed in one message.

@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 
 from data_prep import extract, extract_folder, extractors, render, shapes, video
 from data_prep.builder import Options, build
-from data_prep.progress import progress
 from data_prep.recipe import check_recipe, write_text
 from vidcap_jax.data.schema import MANIFEST_NAME, DataError
+from vidcap_jax.progress import progress
 
 STREAMS = {'image': 'efficientnet_lite0', 'motion': 'efficientnet_lite0_motion'}
 SAMPLING = {'uniform': 8}

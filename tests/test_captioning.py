@@ -1,9 +1,12 @@
 """Captions from a restored checkpoint, whatever its settings of decoding."""
 
+import itertools
+import types
+
 import numpy as np
 import pytest
 
-from vidcap_jax import captioning, restore
+from vidcap_jax import captioning, distributed, progress, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.errors import ConfigError
 
@@ -73,3 +76,20 @@ def test_every_video_once_whatever_the_batch_size(restored, tiny_data):
     np.testing.assert_allclose(
       [c['log_prob'] for c in found], [c['log_prob'] for c in expected], rtol=1e-5
     )
+
+
+def test_process_0_tells_how_many_videos_are_done(restored, tiny_data, monkeypatch, capsys):
+  videos, ticks = list(open_split(tiny_data, 'train')) * 3, itertools.count(0, 20)
+  clock = types.SimpleNamespace(monotonic=lambda: next(ticks))
+  monkeypatch.setattr(progress, 'time', clock)
+  assert len(list(captioning.batches_of(restored, videos, 8))) == 3
+  assert capsys.readouterr().err == ''  # nobody asked
+  assert len(list(captioning.batches_of(restored, videos, 8, 'captioning'))) == 3
+  assert capsys.readouterr().err.splitlines() == [
+    'captioning: 0/21 videos, compiling',
+    'captioning: 16/21 videos, 0.4/s, 12s left',
+    'captioning: 21/21 videos, 0.3/s, 0s left',
+  ]
+  monkeypatch.setattr(distributed, 'is_main', lambda: False)
+  assert len(list(captioning.batches_of(restored, videos, 8, 'captioning'))) == 3
+  assert capsys.readouterr().err == ''

@@ -48,8 +48,14 @@ def read(folder, name):
 # ---------------------------------------------------------------- results
 
 
-def test_with_references(restored, later, tiny_data, tmp_path, quick):
+def test_with_references(restored, later, tiny_data, tmp_path, quick, capsys):
   report = evaluate.evaluate(restored, later, 'test', tmp_path / 'out')
+  out, err = capsys.readouterr()
+  assert out == ''
+  assert err.splitlines() == [
+    'captioning test: 0/9 videos, compiling',
+    'scoring 9 captions of test; METEOR alone takes 10 to 20 seconds to start',
+  ]
   assert report == read(tmp_path / 'out', 'metrics.json')
   captions = read(tmp_path / 'out', 'captions.json')
   assert [c['video_id'] for c in captions] == [f'v{i}' for i in range(9)]
@@ -227,7 +233,7 @@ def written_to(monkeypatch):
 
     with monkeypatch.context() as patch:
       patch.setattr(evaluate, 'evaluate', evaluate_into)
-      patch.setattr(evaluate, 'ensemble_of', lambda *_: None)
+      patch.setattr(evaluate, 'ensemble_of', lambda *_, **__: None)
       evaluate.evaluate_command(*arguments, **others)
     return folders.pop()
 

@@ -129,10 +129,13 @@ def test_oracle_and_chance_by_hand():
 # ---------------------------------------------------------------- ensembles
 
 
-def test_an_ensemble_of_one_model_is_that_model(workdir, tiny_data):
+def test_an_ensemble_of_one_model_is_that_model(workdir, tiny_data, capsys):
   one = restored(workdir, 'one')
   alone = captions_of(captioning.captioner_of(one), tiny_data)
-  together = captions_of(captioning.ensemble_of([one, one], [1.0, 3.0]).caption, tiny_data)
+  capsys.readouterr()
+  ensemble = captioning.ensemble_of([one, one], [1.0, 3.0], label='captioning')
+  together = captions_of(ensemble.caption, tiny_data)
+  assert capsys.readouterr().err == 'captioning: 0/3 videos, compiling\n'
   assert [c['caption'] for c in together] == [c['caption'] for c in alone]
   np.testing.assert_allclose(
     [c['log_prob'] for c in together], [c['log_prob'] for c in alone], rtol=1e-4

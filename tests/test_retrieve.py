@@ -106,8 +106,12 @@ def test_from_the_command_line(workdir, restored, tmp_path, capsys):
   report = json.loads((tmp_path / 'metrics.json').read_text())
   whole = json.loads((workdir / 'eval' / 'val' / 'metrics.json').read_text())
   assert report == whole
-  said = capsys.readouterr().out
+  said, told = capsys.readouterr()
   assert '3 videos, ' in said
+  assert told.splitlines() == [
+    'embedding videos of val: 0/3 videos, compiling',
+    f'embedding captions of val: 0/{report["captions"]} captions, compiling',
+  ]
   assert f'text to video: R@1 {report["text_to_video_R@1"]:.4f}' in said
 
 

@@ -24,6 +24,7 @@ from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.features import stream_sizes, to_inputs
 from vidcap_jax.models.captioner import Needs, bind
+from vidcap_jax.progress import progress
 from vidcap_jax.restore import Restored, require_captioner
 
 # (videos, their ids) -> what ``caption_videos`` makes of them. Ids of earlier videos may stand
@@ -134,12 +135,17 @@ def eval_batches(
   config: ConfigDict,
   mesh: Mesh,
   batch_size: int | None = None,
+  label: str = '',
 ) -> Iterator[tuple[int, dict]]:
-  """Batches over every video of a source, this process's rows of each."""
+  """Batches over every video of a source, this process's rows of each.
+
+  With a ``label``, that of a progress line, process 0 tells on stderr how far they are. What is
+  done with them is taken to be compiled with the first.
+  """
   size = batch_size or config.eval.batch_size
   size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
   host, hosts = distributed.block(mesh)
-  return pipeline.eval_batches(
+  batches = pipeline.eval_batches(
     source,
     vocabulary,
     streams,
@@ -151,10 +157,13 @@ def eval_batches(
     hosts=hosts,
     threads=config.data.threads,
   )
+  if not label or not distributed.is_main():
+    return batches
+  return progress(batches, len(source), label, each=size, first='compiling')
 
 
 def batches_of(
-  restored: Restored, source: VideoSource, batch_size: int | None = None
+  restored: Restored, source: VideoSource, batch_size: int | None = None, label: str = ''
 ) -> Iterator[tuple[int, dict]]:
   """``eval_batches`` as a checkpoint's model reads them."""
   return eval_batches(
@@ -165,6 +174,7 @@ def batches_of(
     restored.config,
     restored.mesh,
     batch_size,
+    label,
   )
 
 
@@ -175,8 +185,10 @@ def _numbered(batches: Iterable[tuple[int, dict]], first: int) -> Iterator[tuple
     yield step, {**batch, 'video_index': np.where(index < 0, index, index + first)}
 
 
-def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
+def captioner_of(restored: Restored, batch_size: int | None = None, label: str = '') -> Caption:
   """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
+
+  It tells how far it is where there is a ``label``, see ``eval_batches``.
 
   Raises:
     ConfigError: the model makes no captions.
@@ -186,7 +198,7 @@ def captioner_of(restored: Restored, batch_size: int | None = None) -> Caption:
   run = make_decoder(*about, restored.config, restored.length)
 
   def caption(source, ids):
-    batches = batches_of(restored, attach(source, restored.key_frames), batch_size)
+    batches = batches_of(restored, attach(source, restored.key_frames), batch_size, label)
     batches = _numbered(batches, len(ids) - len(source))
     return caption_videos(run, restored.params, batches, ids, restored.vocabulary, restored.mesh)
 
@@ -197,10 +209,12 @@ def ensemble_of(
   members: Sequence[Restored],
   weights: Sequence[float] | None = None,
   batch_size: int | None = None,
+  label: str = '',
 ) -> Together:
   """Captions by the mean of the members' probabilities: see ``vidcap_jax.decoding.ensemble``.
 
-  Models and streams may differ; how captions are decoded is what the first says.
+  Models and streams may differ; how captions are decoded is what the first says. ``label`` is as of
+  ``captioner_of``.
 
   Raises:
     ConfigError: a model makes no captions, the vocabularies differ, or the weights don't fit.
@@ -232,7 +246,10 @@ def ensemble_of(
 
   def caption(source, ids):
     size = batch_size or config.eval.batch_size
-    each = [batches_of(m, attach(source, m.key_frames), size) for m in members]
+    labels = [label, *[''] * len(members[1:])]  # they are read side by side: one tells for all
+    each = [
+      batches_of(m, attach(source, m.key_frames), size, its) for m, its in zip(members, labels)
+    ]
     batches = (
       (step, {'video_index': rows['video_index'], 'members': (rows, *(r for _, r in others))})
       for (step, rows), *others in zip(*each, strict=True)

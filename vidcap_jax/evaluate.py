@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,10 +87,10 @@ def evaluate(
   source = open_split(directory, split)
   texts = read_texts(source, restored.config.data.threads)
   if is_captioner(restored.module):
-    caption = together.caption if together else captioner_of(restored)
+    caption = together.caption if together else captioner_of(restored, label=_label(split))
     report = _score_captions(members, caption, fallback, source, split, texts, output)
   else:
-    report = _score_retrieval(restored, source, texts)
+    report = _score_retrieval(restored, source, split, texts)
   report |= together.report if together else {}
   report |= {
     'split': split,
@@ -137,7 +138,8 @@ def _score_captions(
       {v.video_id: list(v.captions) for v in texts}, by_character=restored.vocabulary.by_character
     )
   report: dict[str, Any] = {}
-  again = captioner_of(fallback) if fallback else None  # what is wrong with it is found here
+  # What is wrong with the fallback is found here.
+  again = captioner_of(fallback, label=f'{_label(split)} by the fallback') if fallback else None
   captions = caption(source, ids)
   if fallback and again:
     captions, report['fallback'] = fill_in(captions, restored, fallback, again, source)
@@ -151,6 +153,11 @@ def _score_captions(
   (output / 'metrics.json').unlink(missing_ok=True)  # of other captions
   write_json(output / 'captions.json', captions, ensure_ascii=False)  # whatever scoring comes to
   if references is not None:
+    print(
+      f'scoring {len(captions)} captions of {split}; METEOR alone takes 10 to 20 seconds to start',
+      file=sys.stderr,
+      flush=True,
+    )
     try:
       scores, _ = metrics.score(hypotheses, references)
       report |= candidates.score(captions, references)
@@ -166,6 +173,11 @@ def _score_captions(
     used = _external_data([*members, fallback] if fallback else members)
     submission.write_msrvtt(output / 'submission_msrvtt.json', hypotheses, ', '.join(used) or None)
   return report
+
+
+def _label(split: str) -> str:
+  """Of the progress line."""
+  return f'captioning {split}'
 
 
 def _external_data(models: Sequence[Restored]) -> list[str]:
@@ -189,15 +201,18 @@ def _advice(captions: epath.Path, directory: str, split: str, by_character: bool
 
 
 def _score_retrieval(
-  restored: Restored, source: VideoSource, texts: Sequence[Video]
+  restored: Restored, source: VideoSource, split: str, texts: Sequence[Video]
 ) -> dict[str, Any]:
   """How well a split's videos and captions find each other."""
   captions = sum(len(video.captions) for video in texts)
   if not captions:
     return {'captions': 0}
   about = (restored.config, restored.module, restored.streams, restored.vocabulary)
-  score = retrieve.make_scorer(*about, restored.length, restored.mesh)
-  return {**score(restored.params, batches_of(restored, source), texts), 'captions': captions}
+  score = retrieve.make_scorer(
+    *about, restored.length, restored.mesh, f'embedding captions of {split}'
+  )
+  batches = batches_of(restored, source, label=f'embedding videos of {split}')
+  return {**score(restored.params, batches, texts), 'captions': captions}
 
 
 def scored_stages(config: ConfigDict) -> list[str]:
@@ -246,10 +261,11 @@ def evaluate_command(
       'them: --output=DIR'
     )
   folder = epath.Path(output) if output else _results_of_checkpoint(restored) / split
-  together = ensemble_of((restored, *others), weights) if others else None
+  members = (restored, *others)
+  together = ensemble_of(members, weights, label=_label(split)) if others else None
   report = evaluate(restored, directory, split, folder, fallback, together)
   if distributed.is_main():
-    paths = ' + '.join(str(member.path) for member in (restored, *others))
+    paths = ' + '.join(str(member.path) for member in members)
     print(f'{split}, {paths}: {summary(report)}\nwritten to {folder}', flush=True)
 
 

@@ -37,7 +37,9 @@ def fuse(embedding: Restored, runs: Sequence[Restored]) -> Together:
       f'{embedding.path} is of model {embedding.config.model.name!r}, which ranks no captions; '
       "fusion chooses by a checkpoint of model 'embedding'"
     )
-  captioners = [captioner_of(run) for run in runs]
+  captioners = [
+    captioner_of(run, label=f'captioning, run {i} of {len(runs)}') for i, run in enumerate(runs, 1)
+  ]
 
   def caption(source, ids):
     made = [by_run(source, ids) for by_run in captioners]
@@ -76,7 +78,7 @@ def choose(
     return jnp.where(batch['there'], own_similarity(videos, texts), -jnp.inf).argmax(axis=-1)
 
   most, found = max(map(len, candidates)), [0] * len(candidates)
-  for _, rows in batches_of(embedding, source):
+  for _, rows in batches_of(embedding, source, label='choosing captions'):
     shape = (len(rows['video_index']), most)
     tokens = np.full((*shape, embedding.length), PAD, np.int32)
     there = np.zeros(shape, bool)

@@ -107,7 +107,7 @@ def _of_split(restored: restore.Restored, directory: str, split: str) -> dict[st
   source = open_split(directory, split)
   ids = [video.video_id for video in read_texts(source, config.data.threads)]
   found: dict[str, int] = {}
-  for _, rows in captioning.batches_of(restored, source):
+  for _, rows in captioning.batches_of(restored, source, label=f'key frames, {split}'):
     batch = distributed.to_devices(rows, restored.mesh)
     index, frames = distributed.to_host((batch['video_index'], chosen(restored.params, batch)))
     found |= {ids[i]: int(frame) for i, frame in zip(index, frames) if i >= 0}

@@ -16,6 +16,7 @@ from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.features import to_inputs
+from vidcap_jax.progress import progress
 
 
 def make_scorer(
@@ -25,6 +26,7 @@ def make_scorer(
   vocabulary: Vocabulary,
   length: int,
   mesh: Mesh,
+  label: str = '',
 ) -> Callable[[Any, Iterable[tuple[int, Mapping]], Sequence[Video]], dict[str, float]]:
   """A function (params, batches, texts) -> retrieval scores, compiled once.
 
@@ -32,6 +34,7 @@ def make_scorer(
     config, module, streams, vocabulary: a stage's or a checkpoint's.
     length: L, tokens of a caption.
     mesh: of all devices.
+    label: of a progress line over the captions, on stderr of process 0; '': none.
 
   ``batches`` are of all videos (``captioning.eval_batches``), ``texts`` the same videos in order
   with all their captions, one at least.
@@ -57,8 +60,12 @@ def make_scorer(
       videos.append(made[index >= 0])
     tokens = np.array([vocabulary.encode(c, length) for v in texts for c in v.captions], np.int32)
     padded = np.pad(tokens, ((0, -len(tokens) % (rows * S)), (0, 0)), constant_values=PAD)
+    blocks: Iterable[np.ndarray] = padded.reshape(-1, hosts, rows // hosts, S, length)
+    if label and distributed.is_main():
+      told = {'unit': 'captions', 'each': rows * S, 'first': 'compiling'}
+      blocks = progress(blocks, len(tokens), label, **told)
     captions = []
-    for block in padded.reshape(-1, hosts, rows // hosts, S, length):
+    for block in blocks:
       mine = distributed.to_devices({'captions': block[host]}, mesh)['captions']
       made = distributed.to_host(embed_captions(params, mine))  # (rows, S, H)
       captions.append(made.reshape(rows * S, -1))

@@ -3,8 +3,8 @@ import itertools
 
 import pytest
 
-from data_prep import progress as module
-from data_prep.progress import duration, progress
+from vidcap_jax import progress as module
+from vidcap_jax.progress import duration, progress
 
 
 class Terminal(io.StringIO):
@@ -26,6 +26,20 @@ def test_a_line_now_and_then_in_a_log(clock):
     'reading: 2/6 videos, 0.1/s, 40s left',
     'reading: 4/6 videos, 0.1/s, 20s left',
     'reading: 6/6 videos, 0.1/s, 0s left',
+  ]
+
+
+def test_what_the_first_waits_for_is_told_and_not_in_the_rate(monkeypatch):
+  ticks = iter([0, 60, 80, 100])  # the start, and the end of each item
+  monkeypatch.setattr(module.time, 'monotonic', lambda: float(next(ticks)))
+  stream = io.StringIO()
+  items = progress(range(3), 50, 'captioning', each=20, first='compiling', stream=stream)
+  next(items)
+  assert stream.getvalue() == 'captioning: 0/50 videos, compiling\n'
+  list(items)
+  assert stream.getvalue().splitlines()[1:] == [
+    'captioning: 40/50 videos, 1.0/s, 10s left',
+    'captioning: 50/50 videos, 0.8/s, 0s left',
   ]
 
 
