@@ -233,6 +233,7 @@ def written_to(monkeypatch):
 
     with monkeypatch.context() as patch:
       patch.setattr(evaluate, 'evaluate', evaluate_into)
+      patch.setattr(evaluate, 'check_output', lambda *_, **__: None)
       patch.setattr(evaluate, 'ensemble_of', lambda *_, **__: None)
       evaluate.evaluate_command(*arguments, **others)
     return folders.pop()
@@ -275,11 +276,12 @@ def test_a_checkpoint_outside_a_workdir_needs_an_output(path, restored, written_
   assert written_to(checkpoint, 'data', 'test', '/out') == '/out'
 
 
-def test_an_ensemble_needs_an_output(restored, written_to):
-  others = [restored]
-  with pytest.raises(UserError, match='several checkpoints .*--output=DIR'):
-    written_to(restored, 'data', 'test', None, others=others)
-  assert written_to(restored, 'data', 'test', '/out', others=others) == '/out'
+def test_a_workdir_that_cannot_be_written_to(restored, tiny_data, tmp_path):
+  """Found before the data set is looked for."""
+  (tmp_path / 'eval').write_text('')  # where a folder should be
+  checkpoint = moved(restored, f'{tmp_path}/checkpoints/xe/8')
+  with pytest.raises(UserError, match=f'^--output={tmp_path}/eval/test: .*Not a directory'):
+    evaluate.evaluate_command(checkpoint, '/nowhere', 'test', None)
 
 
 # ---------------------------------------------------------------- data that does not fit

@@ -95,6 +95,47 @@ def test_disks_that_fail(number, message):
     raise OSError(number, os.strerror(number), '/w/x')
 
 
+@pytest.mark.parametrize(
+  ('flag', 'number', 'message'),
+  [
+    ('--output', errno.EROFS, "'/w/x'; make the folder writable, or use another --output$"),
+    ('--out', errno.ENOSPC, "'/w/x'; make room$"),
+    (None, errno.EROFS, "'/w/x'; make the folder writable$"),
+  ],
+)
+def test_only_a_workdir_is_gone_on_from(flag, number, message):
+  with pytest.raises(UserError, match=message), files.disk_errors(flag):
+    raise OSError(number, os.strerror(number), '/w/x')
+
+
+@pytest.mark.parametrize(
+  ('path', 'folder', 'reason'),
+  [
+    ('file/x.json', False, '{}/file .Not a directory'),
+    ('file/deep/er', True, '{}/file .Not a directory'),
+    ('new/x.json', False, '{}/new .No such file or directory'),
+    ('', False, '{} .Is a directory'),
+  ],
+)
+def test_outputs_that_cannot_be_written(path, folder, reason, tmp_path):
+  (tmp_path / 'file').write_text('kept')
+  whole = tmp_path / path
+  message = f'^--json={whole}: cannot write to {reason.format(tmp_path)}.; name another place$'
+  with pytest.raises(UserError, match=message):
+    files.check_output('--json', whole, folder)
+
+
+def test_asking_whether_outputs_can_be_written_changes_nothing(tmp_path, bucket):
+  (tmp_path / 'file').write_text('kept')
+  for name in ('file', 'x.json'):
+    files.check_output('--json', tmp_path / name)
+  files.check_output('--output', tmp_path / 'deep' / 'er', folder=True)
+  files.check_output('--output', 'gs://runs/eval', folder=True)
+  assert [path.name for path in tmp_path.iterdir()] == ['file']
+  assert (tmp_path / 'file').read_text() == 'kept'
+  assert bucket.names() == []
+
+
 def test_other_errors_are_faults():
   with pytest.raises(FileNotFoundError), files.disk_errors():
     raise FileNotFoundError(errno.ENOENT, 'No such file', 'x')

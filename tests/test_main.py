@@ -1,5 +1,6 @@
 """What a user sees of wrong commands: one line on stderr, exit code 1, no traceback."""
 
+import errno
 import json
 import pathlib
 import re
@@ -157,12 +158,13 @@ def test_streams_that_the_model_does_not_read_are_named(command, tmp_path):
   assert "[xe] streams: image; this model does not read the data set's motion, audio" in out
 
 
-def test_a_fallback(command, tiny_run, tiny_data, tmp_path):
+def test_a_fallback(command, tiny_run, tiny_data, tmp_path, monkeypatch):
   flags = ['--mode=evaluate', f'--checkpoint={tiny_run}', f'--data={tiny_data}']
   code, out, _ = command(*flags, f'--fallback={tiny_run}', f'--output={tmp_path}')
   assert code == 0
   assert 'no references to score the captions with' in out
   assert f'0 of them filled in from {tiny_run}' in out
+  monkeypatch.setattr(restore, 'restore', None)  # before it
   code, _, err = command(*flags, '--fallback=/nowhere')
   assert (code, err) == (1, 'error: --fallback=/nowhere: no such folder\n')
   code, _, err = command(*flags, '--weights=2')
@@ -185,6 +187,39 @@ def test_an_export(command, tiny_run, tmp_path):
   code, _, err = command(*flags, f'--checkpoint={tiny_run},{tiny_run}')
   assert code == 1
   assert 'takes one checkpoint' in err
+
+
+@pytest.mark.parametrize(
+  ('flags', 'message'),
+  [
+    (
+      ['--weights=1,2,3'],
+      r'an ensemble of 2 needs as many weights, all above 0; got \[1.0, 2.0, 3.0',
+    ),
+    (['--weights=1,0'], 'all above 0; got'),
+    (['--weights=1,nan'], 'all above 0; got'),
+    ([], 'several checkpoints .* say where to write them: --output=DIR'),
+    (['--output=/dev/null/x'], '--output=/dev/null/x: cannot write to /dev/null .Not a directory'),
+  ],
+)
+def test_what_is_wrong_with_several_is_found_before_any_is_read(
+  flags, message, command, tiny_run, monkeypatch
+):
+  monkeypatch.setattr(restore, 'restore', None)
+  code, _, err = command('--mode=evaluate', f'--checkpoint={tiny_run},{tiny_run}', *flags)
+  assert (code, err.count('\n')) == (1, 1)
+  assert re.search(message, err)
+
+
+def test_a_disk_that_fails_is_told_for_the_mode(command, tiny_run, monkeypatch):
+  def fail(*_):
+    raise OSError(errno.EROFS, 'Read-only file system', '/ro/x')
+
+  monkeypatch.setattr(restore, 'restore', fail)
+  for mode, flag in (('evaluate', '--output'), ('export', '--out')):
+    code, _, err = command(f'--mode={mode}', f'--checkpoint={tiny_run}', f'{flag}={tiny_run}/new')
+    assert code == 1
+    assert err.endswith(f"'/ro/x'; make the folder writable, or use another {flag}\n")
 
 
 def test_one_process_exports(command, monkeypatch):

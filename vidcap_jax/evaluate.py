@@ -18,7 +18,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.fallback import fill_in
 from vidcap_jax.features import differences, select_streams
-from vidcap_jax.files import absolute, write_json
+from vidcap_jax.files import absolute, check_output, write_json
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.restore import Restored, require_captioner
 from vidcap_jax.texts import read_texts
@@ -251,16 +251,13 @@ def evaluate_command(
   """``--mode=evaluate``: where the data and results are by default, and what is printed.
 
   Raises:
-    UserError: what is evaluated belongs to no workdir, and no ``output`` is given; or as
-      ``evaluate``.
+    UserError: what is evaluated belongs to no workdir, and no ``output`` is given; or the results
+      can't be written to the workdir; or as ``evaluate``.
   """
   directory = directory or restored.config.data.dir
-  if others and not output:
-    raise UserError(
-      'what several checkpoints say together are the results of none of them; say where to write '
-      'them: --output=DIR'
-    )
   folder = epath.Path(output) if output else _results_of_checkpoint(restored) / split
+  if not output and distributed.is_main():
+    check_output('--output', folder, folder=True)
   members = (restored, *others)
   together = ensemble_of(members, weights, label=_label(split)) if others else None
   report = evaluate(restored, directory, split, folder, fallback, together)

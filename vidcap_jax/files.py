@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pathlib
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -79,6 +80,36 @@ def wait_for(path: epath.PathLike, seconds: float = 90.0) -> None:
     time.sleep(1.0)
 
 
+def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
+  """Whether a file can be written, or files in a folder that may not be there yet.
+
+  To be asked before the work whose results they are. Nothing is left there. An object store is not
+  asked: it answers when it is written to.
+
+  Args:
+    flag: that names it.
+    path: a file, or with ``folder`` a folder.
+
+  Raises:
+    UserError: it can't; names flag and path.
+  """
+  if not is_local(path):
+    return
+  path = place = pathlib.Path(path)
+  try:
+    if not folder and path.exists():
+      path.open('ab').close()
+      return
+    above = (path.absolute(), *path.absolute().parents) if folder else (path.parent,)
+    place = next((each for each in above if each.exists()), path.parent)
+    with tempfile.TemporaryFile(dir=place):
+      pass
+  except OSError as error:
+    raise UserError(
+      f'{flag}={path}: cannot write to {place} ({error.strerror}); name another place'
+    ) from None
+
+
 @contextlib.contextmanager
 def named(path: epath.PathLike) -> Iterator[None]:
   """Adds what is written to an OSError inside that tells of none: those of a full disk don't."""
@@ -119,8 +150,11 @@ def locked(folder: epath.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def disk_errors() -> Iterator[None]:
+def disk_errors(flag: str | None = '--workdir') -> Iterator[None]:
   """Tells of a full disk and of folders that can't be written to as of what the user can mend.
+
+  Args:
+    flag: that names where results go, None if nowhere; what is in a --workdir is gone on from.
 
   Raises:
     UserError: for such an OSError inside.
@@ -131,7 +165,9 @@ def disk_errors() -> Iterator[None]:
     if error.errno in _NO_ROOM:
       advice = 'make room'
     elif error.errno in _NOT_OURS:
-      advice = 'make the folder writable, or use another --workdir'
+      advice = 'make the folder writable' + (f', or use another {flag}' if flag else '')
     else:
       raise
-    raise UserError(f'{error}; {advice}, and the same command goes on from where it was') from error
+    if flag == '--workdir':
+      advice += ', and the same command goes on from where it was'
+    raise UserError(f'{error}; {advice}') from error

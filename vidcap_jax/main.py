@@ -32,7 +32,7 @@ def _run_mode() -> int:
 
   bounds = command_line.PEER_TIMEOUT.value, command_line.START_TIMEOUT.value
   code = 1
-  with processes.joined(place, *bounds), files.disk_errors():
+  with processes.joined(place, *bounds), files.disk_errors(modes.RESULTS[MODE.value]):
     code = modes.RUN[MODE.value]()
   return code
 

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+from collections.abc import Sequence
 
 import jax
 from absl import flags
@@ -15,12 +16,14 @@ from vidcap_jax import (
   evaluate,
   experiment,
   export,
+  files,
   predict,
   restore,
   runtime,
   train,
 )
 from vidcap_jax.command_line import required
+from vidcap_jax.decoding.ensemble import check_weights
 from vidcap_jax.errors import UserError
 from vidcap_jax.restore import Restored
 
@@ -41,20 +44,29 @@ def train_mode() -> int:
 
 def evaluate_mode() -> int:
   """Captions and scores a split."""
-  mesh = _mesh()
-  first, others, weights = _restored(mesh)
+  paths, weights = _checkpoints()
+  output = command_line.OUTPUT.value
+  if len(paths) > 1 and not output:
+    raise UserError(
+      'what several checkpoints say together are the results of none of them; say where to write '
+      'them: --output=DIR'
+    )
   given = command_line.FALLBACK.value
   path = restore.find_checkpoint(given, '--fallback') if given else None
+  mesh = _mesh()
+  if output and distributed.is_main():
+    files.check_output('--output', output, folder=True)
+  first, *others = _restored(paths, mesh)
   fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
   data, split = command_line.DATA.value, command_line.SPLIT.value
-  output = command_line.OUTPUT.value
   evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
   return 0
 
 
 def predict_mode() -> int:
   """Captions videos or feature files; 1 if some could not be."""
-  first, others, weights = _restored(_mesh())
+  paths, weights = _checkpoints()
+  first, *others = _restored(paths, _mesh())
   return predict.predict(first, required(command_line.INPUTS), others, weights)
 
 
@@ -65,9 +77,10 @@ def export_mode() -> int:
       f'--mode=export is for one process, and here are {jax.process_count()}: start it once, '
       'outside the job'
     )
-  first, others, _ = _restored(_mesh())
-  if others:
+  paths, _ = _checkpoints()
+  if len(paths) > 1:
     raise UserError('--mode=export takes one checkpoint; several together are not exported')
+  (first,) = _restored(paths, _mesh())
   export.export(first, pathlib.Path(required(command_line.OUT)))
   return 0
 
@@ -80,17 +93,23 @@ def _mesh() -> Mesh:
   return mesh
 
 
-def _restored(mesh: Mesh) -> tuple[Restored, list[Restored], list[float] | None]:
-  """The first checkpoint of --checkpoint, those that caption with it, and --weights of all."""
+def _checkpoints() -> tuple[list[epath.Path], list[float] | None]:
+  """Where those of --checkpoint are, and --weights of them: looked at before any is read."""
   weights = command_line.weights()
   given = required(command_line.CHECKPOINT).split(',')
-  paths = [restore.find_checkpoint(path) for path in given]
-  if weights and len(paths) == 1:
+  if weights and len(given) == 1:
     raise UserError('--weights are of several checkpoints; there is one: leave them out')
-  first, *others = (restore.restore(path, mesh, command_line.DECODE.value) for path in paths)
+  if weights:
+    check_weights(weights, len(given))
+  return [restore.find_checkpoint(path) for path in given], weights
+
+
+def _restored(paths: Sequence[epath.Path], mesh: Mesh) -> list[Restored]:
+  """The checkpoints; of several the first, whose settings count, and those that caption with it."""
+  members = [restore.restore(path, mesh, command_line.DECODE.value) for path in paths]
   # How it computes is the checkpoint's; where compiled programs are kept is the training machine's.
-  runtime.apply({**first.config.get('runtime', {}), 'compilation_cache': ''})
-  return first, others, weights
+  runtime.apply({**members[0].config.get('runtime', {}), 'compilation_cache': ''})
+  return members
 
 
 RUN = {
@@ -99,3 +118,6 @@ RUN = {
   'predict': predict_mode,
   'export': export_mode,
 }
+
+# The flag that says where a mode writes.
+RESULTS = {'train': '--workdir', 'evaluate': '--output', 'predict': None, 'export': '--out'}

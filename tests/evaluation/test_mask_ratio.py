@@ -184,6 +184,20 @@ def test_the_command(tiny_run, tiny_data, tmp_path, capsys):
     mask_ratio.main([*arguments, '--attention=spatial'])
 
 
+@pytest.mark.parametrize(
+  ('flag', 'message'),
+  [
+    ('--json=/dev/null/x', '--json=/dev/null/x: cannot write to /dev/null'),
+    ('--plot=/dev/null/x.png', '--plot=/dev/null/x.png: cannot write to /dev/null'),
+    ('--plot=x.jpog', "--plot=x.jpog: no picture is 'jpog'; known: .*png"),
+  ],
+)
+def test_outputs_are_tried_before_the_work(flag, message):
+  pytest.importorskip('matplotlib')
+  with pytest.raises(SystemExit, match=f'^error: {message}'):
+    mask_ratio.main(['--checkpoint=/nowhere', '--attention=temporal', flag])
+
+
 def test_drawing_without_matplotlib_says_what_to_install(monkeypatch, tiny_run):
   monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
   arguments = [f'--checkpoint={tiny_run}', '--attention=temporal', '--plot=x.png']

@@ -169,6 +169,13 @@ class TestCommand:
     ):
       metrics.main(self.files(tmp_path, {'v1': 'a dog'}))
 
+  @pytest.mark.parametrize('flag', ['--json', '--per_video'])
+  def test_outputs_are_tried_before_the_work(self, flag, tmp_path):
+    missing = [f'--{name}=/nowhere.json' for name in ('hypotheses', 'references')]
+    file = f'{tmp_path}/no/x.json'
+    with pytest.raises(SystemExit, match=f'error: {flag}={file}: cannot write to {tmp_path}/no '):
+      metrics.main([*missing, f'{flag}={file}'])
+
   def test_a_missing_file_is_named(self, tmp_path):
     with pytest.raises(SystemExit, match=r'error: .*nowhere\.json'):
       metrics.main([f'--hypotheses={tmp_path}/nowhere.json', f'--references={tmp_path}/x.json'])

@@ -172,6 +172,10 @@ def test_equal_settings_are_equal_however_they_are_asked_for():
     (['--paper=stats', '--table=9'], "paper 'stats' has no table '9'; known: 1, 2, 3, 4"),
     (['--table=1'], '--table, --runs and --json want a --paper'),
     (['--paper=stats', '--runs=/nowhere'], '--runs=/nowhere: no such folder'),
+    (
+      ['--paper=stats', '--runs=/nowhere', '--json=/dev/null/x'],
+      '--json=/dev/null/x: cannot write to /dev/null (Not a directory)',
+    ),
   ],
 )
 def test_wrong_commands(arguments, message):

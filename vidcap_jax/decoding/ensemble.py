@@ -14,6 +14,14 @@ from vidcap_jax.models.captioner import Captioner, Extras, Noise
 Array = jax.Array
 
 
+def check_weights(weights: Sequence[float], members: int) -> None:
+  """ConfigError if they are not a positive, finite weight for each of so many members."""
+  if len(weights) != members or not all(0 < weight < math.inf for weight in weights):
+    raise ConfigError(
+      f'an ensemble of {members} needs as many weights, all above 0; got {list(weights)}'
+    )
+
+
 def join(members: Sequence[Captioner], weights: Sequence[float] | None = None) -> Captioner:
   """A captioner whose next word's distribution is the weighted mean of the members'.
 
@@ -29,10 +37,7 @@ def join(members: Sequence[Captioner], weights: Sequence[float] | None = None) -
     ConfigError: not a positive weight for each member.
   """
   given = [1.0] * len(members) if weights is None else list(weights)
-  if len(given) != len(members) or not all(0 < weight < math.inf for weight in given):
-    raise ConfigError(
-      f'an ensemble of {len(members)} needs as many weights, all above 0; got {given}'
-    )
+  check_weights(given, len(members))
   log_weights = [math.log(w / sum(given)) for w in given]
 
   def encode(inputs: Sequence[Any], noise: Noise | None, *, train: bool) -> tuple:

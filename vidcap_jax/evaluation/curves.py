@@ -15,6 +15,7 @@ from typing import Any
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.drawing import figure
+from vidcap_jax.files import check_output
 from vidcap_jax.journal import read_journal
 
 METRICS = ('CIDEr', 'BLEU_4')
@@ -102,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add('--out', required=True, metavar='FILE', help='.png, .pdf or .svg')
   options = parser.parse_args(arguments)
   try:
+    check_output('--out', options.out)
     draw(workdirs(options.runs), options.kind, options.metrics, options.out)
   except (UserError, OSError, ValueError, ModuleNotFoundError) as error:
     sys.exit(f'error: {error}')

@@ -35,6 +35,7 @@ from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.drawing import figure
 from vidcap_jax.evaluation.java import MetricError, require_java
 from vidcap_jax.evaluation.meteor import Meteor
+from vidcap_jax.files import check_output
 from vidcap_jax.models.attention import Edit
 from vidcap_jax.restore import Restored
 
@@ -269,8 +270,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
   except ValueError:
     parser.error(f'--ratios={options.ratios}: numbers with commas between expected')
   try:
+    # Before the work, not after it: can the results be drawn and written?
     if options.plot:
-      figure()  # before the work, not after it
+      forms = figure().canvas.get_supported_filetypes()
+      if (form := pathlib.Path(options.plot).suffix.removeprefix('.').lower()) not in forms:
+        raise UserError(f'--plot={options.plot}: no picture is {form!r}; known: {", ".join(forms)}')
+    for flag, file in (('--json', options.json), ('--plot', options.plot)):
+      if file:
+        check_output(flag, file)
     checkpoint = restore.find_checkpoint(options.checkpoint)
     restored = restore.restore(checkpoint, distributed.make_mesh(), options.decode)
     result = measure(

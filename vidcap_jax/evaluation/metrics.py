@@ -23,6 +23,7 @@ from vidcap_jax.data.vocabulary import part_characters
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import caption_files, java, meteor
 from vidcap_jax.evaluation.java import MetricError, require_java
+from vidcap_jax.files import check_output
 
 __all__ = [
   'METRICS',
@@ -312,6 +313,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
   options = parser.parse_args(arguments)
   logging.basicConfig(format='%(message)s')
   try:
+    for flag, file in (('--json', options.json), ('--per_video', options.per_video)):
+      if file:
+        check_output(flag, file)
     require_java()
     hypotheses = caption_files.read_hypotheses(options.hypotheses)
     references = caption_files.read_references(options.references, options.split, options.splits)

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import runs
+from vidcap_jax.files import check_output
 
 _PUBLISHED = pathlib.Path(__file__).with_name('published.json')
 _SCALES = {'fraction': 1.0, 'percent': 100.0}
@@ -214,6 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
       print(listing())
       return
     tables = read(options.paper, options.table)
+    if options.json:
+      check_output('--json', options.json)
     found, problems = runs.find(options.runs) if options.runs else ([], [])
     print('\n\n'.join(render(table, found) for table in tables))
     if options.runs:
