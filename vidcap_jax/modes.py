@@ -97,6 +97,8 @@ def _checkpoints() -> tuple[list[epath.Path], list[float] | None]:
   """Where those of --checkpoint are, and --weights of them: looked at before any is read."""
   weights = command_line.weights()
   given = required(command_line.CHECKPOINT).split(',')
+  if not all(given):
+    raise UserError(f'--checkpoint={",".join(given)}: there is no name beside one of the commas')
   if weights and len(given) == 1:
     raise UserError('--weights are of several checkpoints; there is one: leave them out')
   if weights:
