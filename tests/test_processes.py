@@ -167,11 +167,12 @@ def test_a_run_goes_on_with_other_processes_and_shardings(tiny_data, tmp_path):
   with tiny.without_java():
     alone = tiny.run(tiny.small_config(tiny_data), tmp_path / 'alone')
   workdir = tmp_path / 'moved'
-  # Two processes that share one copy of the model; one; four, each with a part of every array.
+  # Two processes that share one copy of the model; one; four, each with a part of every array, and
+  # of the features.
   layouts = [
     (2, 1, '--config.mesh.model=2', '--config.mesh.params=vocabulary'),
-    (1, 2),
-    (4, 1, '--config.mesh.params=full'),
+    (1, 2, '--config.data.cache=host'),
+    (4, 1, '--config.mesh.params=full', '--config.data.cache=device'),
   ]
   for number, (processes, devices, *flags) in enumerate(layouts):
     stop = 3 * (number + 1)

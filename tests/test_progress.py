@@ -69,4 +69,6 @@ def test_the_line_goes_away_when_work_ends_early(clock):
 
 
 def test_durations():
-  assert [duration(s) for s in (0.4, 59, 200, 7500)] == ['0s', '59s', '3m20s', '2h05m']
+  assert [duration(s) for s in (0.4, 59, 59.6, 200, 7500)] == [
+    *('0s', '59s', '1m00s', '3m20s', '2h05m')
+  ]

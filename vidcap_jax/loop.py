@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from vidcap_jax.errors import UserError
+from vidcap_jax.progress import duration
 
 
 class Clock:
@@ -75,13 +76,6 @@ class Clock:
       f'{record["captions_per_second"]:.0f} captions/s, '
       f'input wait {100 * record["input_wait"]:.0f} %, ETA {duration(left)}'
     )
-
-
-def duration(seconds: float) -> str:
-  """1:02:03 or 2:03."""
-  minutes, seconds = divmod(round(seconds), 60)
-  hours, minutes = divmod(minutes, 60)
-  return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
 
 
 class StopSignal:
