@@ -317,7 +317,7 @@ def test_missing_stream(restored, tmp_path):
       out=str(tmp_path / 'motion'),
     )
   )
-  with pytest.raises(DataError, match=r"needs a stream 'image' .* has: motion \(sequence\)"):
+  with pytest.raises(DataError, match=r"needs a stream 'image' .* has: motion: sequence \(T, 8\)"):
     evaluate.evaluate(restored, str(tmp_path / 'motion'), 'test', tmp_path / 'out')
 
 
