@@ -18,6 +18,7 @@ from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import Subset, VideoSource, open_split
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation.constant import constant_baseline
 
 
 def swapped(source: VideoSource, seed: int = 0) -> Subset:
@@ -51,7 +52,7 @@ def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> lis
     hypotheses = {c['video_id']: c['caption'] for c in caption(videos, ids)}
     return metrics.score(hypotheses, references, metrics=('CIDEr',))[0]['CIDEr']
 
-  constant = metrics.constant_baseline(references, restored.meta['top_captions'])[1]
+  constant = constant_baseline(references, restored.meta['top_captions'])[1]
   own, blind = cider(source), cider(swapped(source, seed))
   ratio = blind / constant if constant else float('inf')
   return [

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks import Row, report
 from vidcap_jax.evaluation import caption_files, metrics
+from vidcap_jax.evaluation.constant import constant_baseline
 
 
 def mean_features(directory: str, ids: list[str]) -> np.ndarray:
@@ -79,7 +80,7 @@ def _measure(options) -> list[Row]:
   references = metrics.prepare_references(val)
   frequent = Counter(c for captions in train.values() for c in captions)
   candidates = [caption for caption, _ in frequent.most_common(options.candidates)]
-  best, _ = metrics.constant_baseline(references, candidates)
+  best, _ = constant_baseline(references, candidates)
 
   said = {
     f'constant "{caption}"': dict.fromkeys(val, caption)

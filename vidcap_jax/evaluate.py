@@ -127,6 +127,7 @@ def _score_captions(
 ) -> dict[str, Any]:
   """Captions of a split, their scores, and the files of both."""
   from vidcap_jax.evaluation import candidates, diversity, metrics, submission
+  from vidcap_jax.evaluation.constant import constant_baseline
   from vidcap_jax.evaluation.java import MetricError, require_java
 
   restored = members[0]
@@ -161,7 +162,7 @@ def _score_captions(
     try:
       scores, _ = metrics.score(hypotheses, references)
       report |= candidates.score(captions, references)
-      best, value = metrics.constant_baseline(references, restored.meta['top_captions'])
+      best, value = constant_baseline(references, restored.meta['top_captions'])
     except MetricError as error:
       path, by_character = output / 'captions.json', references.by_character
       raise MetricError(

@@ -11,10 +11,8 @@ import contextlib
 import dataclasses
 import json
 import logging
-import math
 import pathlib
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -29,10 +27,10 @@ __all__ = [
   'METRICS',
   'MetricError',
   'References',
-  'constant_baseline',
   'prepare_references',
   'require_java',
   'score',
+  'tokenize',
 ]
 
 METRICS = ('BLEU', 'METEOR', 'ROUGE_L', 'CIDEr')
@@ -76,7 +74,7 @@ def prepare_references(
   blank = [v for v, captions in references.items() if not all(c.strip() for c in captions)]
   if blank:
     raise MetricError(f'videos with an empty reference caption: {_ids(blank)}; leave those out')
-  tokens = iter(_tokenize([c for captions in references.values() for c in captions], by_character))
+  tokens = iter(tokenize([c for captions in references.values() for c in captions], by_character))
   tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
@@ -137,7 +135,7 @@ def score(
     if not isinstance(references, References):
       references = prepare_references(references, by_character=by_character)
     ids = list(references.captions)
-    spoken = _tokenize([hypotheses[v] for v in ids], references.by_character)
+    spoken = tokenize([hypotheses[v] for v in ids], references.by_character)
     tokens = dict(zip(ids, spoken, strict=True))
     empty = [v for v in ids if not tokens[v]]
     if empty:
@@ -159,7 +157,8 @@ def score(
   return corpus, per_video
 
 
-def _tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
+def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
+  """Captions as the scorers see them: tokens with spaces between."""
   return java.tokenize([part_characters(c) for c in captions] if by_character else captions)
 
 
@@ -180,74 +179,6 @@ def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
   from pycocoevalcap.cider.cider import Cider
 
   return {'CIDEr': Cider().compute_score(gold, tokens)}
-
-
-def constant_baseline(
-  references: Mapping[str, Sequence[str]] | References, candidates: Sequence[str]
-) -> tuple[str, float]:
-  """The best of some captions when it is said of every video, and its CIDEr.
-
-  What a model that ignores its input can reach. All candidates share one table of document
-  frequencies and one pass over the references; the value is that of ``score``.
-
-  Args:
-    references: as for ``score``.
-    candidates: captions, e.g. the 100 most frequent training captions; the first of equals wins.
-
-  Raises:
-    MetricError: no candidates, or as for ``prepare_references``.
-  """
-  from pycocoevalcap.cider.cider_scorer import precook
-
-  if not candidates:
-    raise MetricError('no candidate captions for the constant baseline')
-  if not isinstance(references, References):
-    references = prepare_references(references)
-  spoken = [precook(tokens) for tokens in _tokenize(candidates, references.by_character)]
-  wanted = set().union(*spoken)
-
-  videos = [[precook(c) for c in captions] for captions in references.captions.values()]
-  frequency = Counter(gram for captions in videos for gram in set().union(*captions))
-  # An n-gram's weight is its count times its inverse document frequency.
-  idf = {g: math.log(len(videos)) - math.log(max(1, frequency[g])) for g in wanted | set(frequency)}
-
-  flat = [(i, counts) for i, captions in enumerate(videos) for counts in captions]
-  squares = np.zeros((len(flat), 4))
-  weights: dict[tuple, tuple[list, list]] = {gram: ([], []) for gram in wanted}
-  for row, (_, counts) in enumerate(flat):
-    for gram, count in counts.items():
-      weight = count * idf[gram]
-      squares[row, len(gram) - 1] += weight**2
-      if gram in wanted:
-        weights[gram][0].append(row)
-        weights[gram][1].append(weight)
-  columns = {g: (np.array(rows, int), np.array(w)) for g, (rows, w) in weights.items()}
-  norms = np.sqrt(squares)  # (all references, n)
-  lengths = np.array([_bigrams(counts) for _, counts in flat])
-  # Every video counts the same, whatever its number of references.
-  share = np.array([1 / len(videos[i]) for i, _ in flat]) / len(videos)
-
-  def cider(counts) -> float:
-    products = np.zeros_like(norms)
-    norm = np.zeros(4)
-    for gram, count in counts.items():
-      rows, reference = columns[gram]
-      weight = count * idf[gram]
-      norm[len(gram) - 1] += weight**2
-      products[rows, len(gram) - 1] += np.minimum(weight, reference) * reference
-    scale = np.sqrt(norm) * norms
-    cosine = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
-    penalty = np.exp(-((_bigrams(counts) - lengths) ** 2) / (2 * 6.0**2))
-    return float(10 * np.sum(share * penalty * cosine.mean(axis=1)))
-
-  values = [cider(counts) for counts in spoken]
-  best = int(np.argmax(values))
-  return candidates[best], values[best]
-
-
-def _bigrams(counts) -> int:
-  """What CIDEr-D's length penalty calls a caption's length."""
-  return sum(count for gram, count in counts.items() if len(gram) == 2)
 
 
 def _check_ids(hypotheses: Mapping, references: Mapping) -> None:
