@@ -1,9 +1,13 @@
 """Measurements with a goal: each prints a table, and writes it with ``--json=FILE``."""
 
+import argparse
 import dataclasses
 import json
 import pathlib
 from collections.abc import Sequence
+
+from vidcap_jax.errors import UserError
+from vidcap_jax.files import check_output
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +22,19 @@ class Row:
   goal: float | None = None
   met: bool | None = None
   quartiles: tuple[float, float] | None = None
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+  """Adds ``--json``; whether it can be written is seen before anything is measured."""
+  parser.add_argument('--json', type=_writable, metavar='FILE', help='also write the rows there')
+
+
+def _writable(path: str) -> str:
+  try:
+    check_output('--json', path)
+  except UserError as error:
+    raise argparse.ArgumentTypeError(str(error)) from None
+  return path
 
 
 def report(rows: Sequence[Row], json_file: str | None = None) -> bool:

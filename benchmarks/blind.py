@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--data', metavar='DIR', help='data set (default: the one trained on)')
   add('--split', default='test', help='default: %(default)s')
   add('--seed', type=int, default=0, help='of the swap (default: %(default)s)')
-  add('--json', metavar='FILE', help='also write the rows there')
+  benchmarks.add_json(parser)
   args = parser.parse_args(argv)
   try:
     rows = measure(args.checkpoint, args.data, args.split, args.seed)

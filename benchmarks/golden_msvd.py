@@ -11,7 +11,7 @@ import argparse
 import pathlib
 import sys
 
-from benchmarks import Row, report
+from benchmarks import Row, add_json, report
 from vidcap_jax.evaluation import caption_files, metrics
 
 GOALS = {
@@ -31,7 +31,7 @@ def main() -> None:
   )
   parser.add_argument('--predictions', required=True, metavar='FILE', help='one caption a line')
   parser.add_argument('--references', required=True, metavar='FILE', help='id, tab, caption')
-  parser.add_argument('--json', metavar='FILE', help='write the table there')
+  add_json(parser)
   options = parser.parse_args()
   try:
     references = caption_files.read_references(options.references)

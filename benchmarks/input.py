@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--step_ms', type=float, default=100.0, help='time of a step (default: %(default)s)')
   add('--threads', type=int, default=2, help='that read (default: %(default)s)')
   add('--workers', type=int, default=0, help='processes that read (default: %(default)s)')
-  add('--json', metavar='FILE', help='also write the rows there')
+  benchmarks.add_json(parser)
   args = parser.parse_args(argv)
   flags.FLAGS.mark_as_parsed()  # Grain has some, which its processes look at
   with tempfile.TemporaryDirectory() as folder:

@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add = parser.add_argument
   add('--kills', type=int, default=20, metavar='N', help='default: %(default)s')
   add('--seed', type=int, default=0, help='of the moments (default: %(default)s)')
-  add('--json', metavar='FILE', help='also write the rows there')
+  benchmarks.add_json(parser)
   args = parser.parse_args(argv)
   with tempfile.TemporaryDirectory() as folder:
     rows = measure(args.kills, args.seed, pathlib.Path(folder))

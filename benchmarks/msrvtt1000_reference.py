@@ -17,7 +17,7 @@ from collections import Counter
 
 import numpy as np
 
-from benchmarks import Row, report
+from benchmarks import Row, add_json, report
 from vidcap_jax.evaluation import caption_files, metrics
 from vidcap_jax.evaluation.constant import constant_baseline
 
@@ -63,7 +63,7 @@ def main() -> None:
   parser.add_argument(
     '--candidates', type=int, default=100, help='so many most frequent captions (%(default)s)'
   )
-  parser.add_argument('--json', metavar='FILE', help='write the table there')
+  add_json(parser)
   options = parser.parse_args()
   try:
     rows = _measure(options)

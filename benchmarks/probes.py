@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import jax
 import numpy as np
 
+from benchmarks import add_json
 from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
 from data_prep import probes
 from data_prep.probe_clips import PROBES
@@ -245,7 +246,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--probes', default=','.join(known), metavar='NAME[,…]', help='default: %(default)s')
   add('--seeds', type=numbers, default='0,1,2', metavar='N[,…]', help='default: %(default)s')
   add('--workdir', metavar='DIR', help='keeps what was trained; default: a temporary folder')
-  add('--json', metavar='FILE', help='also write the rows there')
+  add_json(parser)
   args = parser.parse_args(argv)
   chosen = args.probes.split(',')
   if unknown := [name for name in chosen if name not in known]:

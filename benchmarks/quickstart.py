@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of configs/quickstart.py')
-  parser.add_argument('--json', metavar='FILE', help='also write the rows there')
+  benchmarks.add_json(parser)
   args = parser.parse_args(argv)
   try:
     rows = measure(args.workdir)

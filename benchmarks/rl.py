@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 import jax
 import numpy as np
 
-from benchmarks import Row, report
+from benchmarks import Row, add_json, report
 from benchmarks.peer import Peer
 from benchmarks.programs import Sizes, decoding, reward_on_device, reward_on_host, training_step
 from configs import common
@@ -199,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
   for field in SIZES:
     kind = type(field.default)
     parser.add_argument(f'--{field.name}', type=kind, default=field.default, help='%(default)s')
-  parser.add_argument('--json', metavar='FILE', help='also write the numbers there')
+  add_json(parser)
   options = parser.parse_args(arguments)
   try:
     rows = measure(options)

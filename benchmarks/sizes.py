@@ -24,7 +24,7 @@ import jax
 from ml_collections import ConfigDict
 
 import configs
-from benchmarks import Row, write
+from benchmarks import Row, add_json, write
 from configs import common
 from data_prep.builder import Options
 from vidcap_jax import models
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument(
     '--config', metavar='FILE[:VARIANT]', help='that one; without a variant all of the file'
   )
-  parser.add_argument('--json', metavar='FILE', help='also write the numbers there')
+  add_json(parser)
   parser.add_argument(
     '--write', metavar='PAGE', help="put these rows into a page's table, the others staying"
   )

@@ -1,6 +1,7 @@
 """The flags, and parsing them: what is wrong is told in a line, with config keys that are near."""
 
 import difflib
+import itertools
 import re
 import sys
 
@@ -10,7 +11,9 @@ from ml_collections import ConfigDict, config_flags
 from vidcap_jax.errors import UserError
 
 CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'Config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.'
+  'config',
+  None,
+  'train: config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.',
 )
 MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict', 'export'], 'What to do.')
 WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
@@ -80,37 +83,34 @@ _READ = {
 }
 
 
+_OF_CHECKPOINT = {
+  'config': 'the checkpoint has its own; decoding is changed by --decode=KEY=VALUE',
+  'workdir': 'name the run with --checkpoint',
+}
+# What to give in place of a flag that a mode does not read.
+_INSTEAD = {
+  'train': {
+    'data': 'name the data set with --config.data.dir',
+    'decode': 'set --config.decode.KEY',
+    'checkpoint': 'start from another run with --config.train.init_from',
+  },
+  'evaluate': {**_OF_CHECKPOINT, 'out': 'name the folder with --output'},
+  'predict': _OF_CHECKPOINT,
+  'export': {**_OF_CHECKPOINT, 'output': 'name the folder with --out'},
+}
+
+
 def check() -> None:
   """UserError for a flag that the mode needs and lacks, or has and does not read."""
   mode = MODE.value
   for flag in _NEEDED[mode]:
     required(flag)
-  modes_of: dict[str, list[str]] = {}
-  for table in (_NEEDED, _READ):
-    for name, read in table.items():
-      for flag in read:
-        modes_of.setdefault(flag.name, []).append(name)
-  for flag, modes in modes_of.items():
-    if flags.FLAGS[flag].present and mode not in modes:
-      hint = _INSTEAD.get((mode, flag), 'leave it out')
-      raise UserError(f'--{flag} is for --mode={" and ".join(modes)}, not for {mode}: {hint}')
-
-
-_INSTEAD = {
-  ('evaluate', 'out'): 'name the folder with --output',
-  ('export', 'output'): 'name the folder with --out',
-  ('train', 'data'): 'name the data set with --config.data.dir',
-  ('train', 'decode'): 'set --config.decode.KEY',
-  ('train', 'checkpoint'): 'start from another run with --config.train.init_from',
-  **{
-    (mode, 'config'): 'the checkpoint has its own; decoding is changed by --decode=KEY=VALUE'
-    for mode in ('evaluate', 'predict', 'export')
-  },
-  **{
-    (mode, 'workdir'): 'name the run with --checkpoint'
-    for mode in ('evaluate', 'predict', 'export')
-  },
-}
+  reads = {m: [flag.name for flag in (*_NEEDED[m], *_READ[m])] for m in _READ}
+  for name in sorted({*itertools.chain(*reads.values())} - {*reads[mode]}):
+    if flags.FLAGS[name].present:
+      modes = ' and '.join(m for m, names in reads.items() if name in names)
+      hint = _INSTEAD[mode].get(name, 'leave it out')
+      raise UserError(f'--{name} is for --mode={modes}, not for {mode}: {hint}')
 
 
 def required(flag: flags.FlagHolder):

@@ -49,7 +49,7 @@ class TfdsReader(FeatureReader):
           self._places[video] = split, index
     except DataError:
       raise
-    except NotImplementedError:
+    except NotImplementedError:  # TFDS's own, of files that it reads by TensorFlow alone
       raise DataError(
         f'{where}: stored as {builder.info.file_format}; array_record and parquet can be read'
       ) from None

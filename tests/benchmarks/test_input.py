@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from benchmarks import input as input_benchmark
 
 
@@ -25,3 +27,10 @@ def test_all_modes(tmp_path, capsys):
 def test_data_without_a_training_split(tmp_path, capsys):
   assert input_benchmark.main([f'--data={tmp_path}']) == 1
   assert 'error: ' in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, capsys):
+  with pytest.raises(SystemExit) as ended:
+    input_benchmark.main([f'--json={tmp_path / "none" / "rows.json"}'])
+  assert ended.value.code == 2
+  assert 'rows.json: cannot write to ' in capsys.readouterr().err
