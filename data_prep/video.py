@@ -75,13 +75,21 @@ def import_av():
   return av
 
 
+def _tag_options(av) -> dict[str, str]:
+  """Arguments of ``av.open`` under which a tag that is not UTF-8 doesn't stop a file from opening.
+
+  From PyAV 19 on ``open`` takes none for this, and reads such tags by itself.
+  """
+  return {'metadata_errors': 'replace'} if int(av.__version__.split('.')[0]) < 19 else {}
+
+
 def _open(av, path: pathlib.Path):
   if not path.is_file():
     raise VideoError(f'{path}: no such file')
   if path.stat().st_size == 0:
     raise VideoError(f'{path}: the file is empty')
   try:
-    return av.open(str(path), metadata_errors='replace')
+    return av.open(str(path), **_tag_options(av))
   except (av.FFmpegError, OSError, ValueError) as error:
     reason = getattr(error, 'strerror', None) or error
     raise VideoError(f'{path}: not a video that can be opened ({reason})') from None
