@@ -141,7 +141,8 @@ def extract(
 def carry_out(work: Work, made: Results) -> Outcome:
   """Takes the results of planned work as they come, and reports them in OUT/failures.json."""
   try:
-    for video_id, result in progress(made, len(work.jobs), 'extracting'):
+    results = stream_folders.stop_on_call_errors(made, lambda result: result.failed)
+    for video_id, result in progress(results, len(work.jobs), 'extracting'):
       work.outcome.add(video_id, result)
   finally:
     made.close()

@@ -8,7 +8,8 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,15 @@ DTYPE = 'float16'
 
 class FolderError(UserError):
   """Folders that can't be worked with; says what to change."""
+
+
+Key = TypeVar('Key')
+Result = TypeVar('Result')
+_FIRST = 3  # inputs that fail alike before the others are spared
+
+
+class CallError(UserError):
+  """The first inputs all failed by a fault of the program, not of their files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,6 +144,43 @@ def reason(error: Exception) -> str:
   """Why a file has failed, in words; of errors that nobody foresaw their kind, too."""
   known = isinstance(error, video.VideoError | ValueError)
   return str(error) if known else f'{type(error).__name__}: {error}'
+
+
+def stop_on_call_errors(
+  results: Iterable[tuple[Key, Result]], why: Callable[[Result], str]
+) -> Iterator[tuple[Key, Result]]:
+  """The same results, unless the first inputs all fail for the same kind of fault in the program.
+
+  A library called with arguments that it doesn't have fails for every file; reporting each of
+  them as damaged would hide the cause.
+
+  Args:
+    results: (input, result), as inputs are done.
+    why: gives the reason of a failed result, as of ``reason``, and '' for any other.
+
+  Raises:
+    CallError: the first ``_FIRST`` inputs, or all if they are fewer, failed with a TypeError or
+      AttributeError.
+  """
+  count = 0
+  only_call_errors = True
+  for key, result in results:
+    if only_call_errors:
+      text = why(result)
+      only_call_errors = text.startswith(('TypeError: ', 'AttributeError: '))
+      count += 1
+      if only_call_errors and count == _FIRST:
+        raise CallError(_call_error(count, key, text))
+    yield key, result
+  if only_call_errors and count:
+    raise CallError(_call_error(count, key, text))
+
+
+def _call_error(count: int, key: object, text: str) -> str:
+  return (
+    f'the first {count} inputs all failed with an error of the program or of a library version, '
+    f'not of the files; {key}: {text}'
+  )
 
 
 def is_sound(description: Mapping) -> bool:

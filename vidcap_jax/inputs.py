@@ -230,7 +230,9 @@ def _from_files(making: Making, parts: Sequence[str]) -> Iterator[Result]:
       for note in notes:
         print(note, file=sys.stderr)
 
-  return read()
+  return stream_folders.stop_on_call_errors(
+    read(), lambda result: result if isinstance(result, str) else ''
+  )
 
 
 def _tried(where: str, load: Callable[..., Video], *of) -> Result:
