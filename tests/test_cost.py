@@ -8,7 +8,7 @@ import pytest
 
 from vidcap_jax.cost import cost_of
 
-ROWS, SIZE = 8, 16
+ROWS, SIZE = 16, 32  # large enough that counting rounds costs next to nothing
 PRODUCT = 2 * ROWS * SIZE * SIZE  # operations of one matrix product
 
 
@@ -25,7 +25,8 @@ def nested(x, w, unroll=1):
 
 
 def gradient(x, w, **options):
-  return jax.grad(functools.partial(nested, **options), argnums=1)(x, w)
+  # Of both: what only the first input's would need is left out of a straight program.
+  return jax.grad(functools.partial(nested, **options), argnums=(0, 1))(x, w)
 
 
 X = jax.ShapeDtypeStruct((ROWS, SIZE), jnp.float32)
@@ -41,7 +42,11 @@ def test_a_program_with_loops_costs_what_it_does_without(unroll):
   straight = jax.jit(functools.partial(gradient, unroll=True)).lower(X, W).cost_analysis()
   assert straight['flops'] > 3 * 21 * PRODUCT
   found = cost_of(functools.partial(gradient, unroll=unroll), X, W)
-  assert found.flops == pytest.approx(straight['flops'], rel=0.001)
+  # From jax 0.12 on the straight program leaves out adding to the zeros that each of the eight
+  # loops begins its sums with. One round more or less would be a product: several times as much.
+  zeros = 8 * (SIZE * SIZE + ROWS * SIZE)
+  assert zeros < PRODUCT / 2
+  assert found.flops == pytest.approx(straight['flops'], abs=zeros + 0.001 * straight['flops'])
 
 
 def test_loops_inside_other_operations_are_found():

@@ -13,6 +13,7 @@ from tests.models.made_up import Setup, rows
 from tests.models.test_embedding import SETTINGS as EMBEDDING
 from tests.models.test_embedding import STREAMS
 from tests.models.test_embedding import loss as embedding_loss
+from tests.x64 import enable_x64
 from vidcap_jax import checkpoint, distributed, models, sharding
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import init_params
@@ -114,7 +115,7 @@ def whole(case):
 )
 def test_mesh_and_sharding_change_no_loss(case, layouts):
   double = case.name.startswith(CHOOSING)
-  with jax.enable_x64(double):
+  with enable_x64(double):
     trained = Trained(case, double)
     expected, _ = trained.run((1, 1), 'replicated')
     if not case.draws:  # there the loss stands for a gradient

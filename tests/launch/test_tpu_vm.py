@@ -1,7 +1,10 @@
 """TPU slices: by a gcloud that keeps their state in a file and runs commands in a local folder."""
 
+import contextlib
+import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
@@ -58,7 +61,8 @@ def cloud(fakes):
   yield fakes
   pid = fakes.home / 'vidcap_jax' / 'run.pid'
   if pid.exists():
-    subprocess.run(['kill', '-KILL', pid.read_text().strip()], capture_output=True)
+    with contextlib.suppress(ProcessLookupError, ValueError):
+      os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def verbs(cloud) -> list[str]:

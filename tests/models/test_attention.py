@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from tests.x64 import enable_x64
 from vidcap_jax.models.attention import (
   AdditiveAttention,
   at_least_float32,
@@ -87,7 +88,7 @@ def test_masked_mean(dtype):
 def test_wide_dtypes():
   assert wide(jnp.dtype(jnp.bfloat16)) == wide(jnp.dtype(jnp.float16)) == jnp.float32
   assert at_least_float32(jnp.zeros(2, jnp.bfloat16)).dtype == jnp.float32
-  with jax.enable_x64(True):
+  with enable_x64(True):
     assert at_least_float32(jnp.zeros(2, jnp.float64)).dtype == jnp.float64
 
 

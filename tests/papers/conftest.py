@@ -6,6 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 
+from tests.x64 import enable_x64
+
 ORACLES = pathlib.Path(__file__).parent / 'oracles'
 
 
@@ -19,12 +21,10 @@ def oracle():
 @pytest.fixture(params=['float32', 'float64'])
 def precision(request):
   """Runs a test in float32 and under x64; gives the dtype."""
-  import jax
-
   if request.param == 'float32':
     yield np.float32
     return
-  with jax.enable_x64(True):
+  with enable_x64(True):
     yield np.float64
 
 

@@ -53,7 +53,7 @@ def constrain(
 def _repeats(n: int, V: int, tokens: Array, t: Array) -> Array:
   """(…, V), True for words that would complete an n-gram that stands in tokens[:t] already."""
   L = tokens.shape[-1]
-  starts = jnp.arange(L - n + 1)  # of the earlier n-grams
+  starts = jnp.arange(max(0, L - n + 1))  # of the earlier n-grams
   # The last n - 1 words, and each earlier n-gram's first n - 1 words.
   suffix = jnp.stack([tokens[..., t - n + 1 + i] for i in range(n - 1)], -1) if n > 1 else None
   same = jnp.broadcast_to(starts + n <= t, (*tokens.shape[:-1], starts.size))

@@ -74,7 +74,7 @@ class AdditiveAttention(nn.Module):
 
   def setup(self):
     settings = {
-      'kernel_init': self.kernel_init or nn.linear.default_kernel_init,
+      'kernel_init': self.kernel_init or nn.initializers.lecun_normal(),
       'dtype': self.dtype,
       'param_dtype': self.param_dtype,
     }
