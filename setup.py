@@ -15,14 +15,14 @@ CORE = [
   'grain>=0.2.15',
   'h5py>=3.11',
   'importlib_resources>=6.4',  # tensorflow-datasets uses it unasked
-  'jax>=0.7.0',
+  'jax>=0.7.1',
   'ml_collections>=1.1',
   'numpy>=1.26',
   'optax>=0.2.5',
   'orbax-checkpoint>=0.12.4',
   'pycocoevalcap>=1.2',
   'tensorboardX>=2.6.2.2',
-  'tensorflow-datasets>=4.9.8',
+  'tensorflow-datasets>=4.9.10',
 ]
 
 # A Java runtime for PTB tokenising and METEOR, for machines without one.
@@ -44,7 +44,7 @@ TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24
 REPORT = ['matplotlib>=3.10.8']
 
 # Submitting to Kubernetes: what is submitted is checked first.
-LAUNCH = ['PyYAML>=6.0.1', 'jsonschema>=4.20', 'kubernetes-validate>=1.31']
+LAUNCH = ['PyYAML>=6.0.1', 'jsonschema>=4.20', 'kubernetes-validate>=1.37']
 
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [

@@ -64,7 +64,8 @@ def _join(place: Place, timeout: float, start_timeout: float) -> Watchdog:
   if place.index:
     _wait_for_main(place, start_timeout)
   # Its notifier takes SIGTERM from everything else; `loop.StopSignal` is what we want instead.
-  jax.config.update('jax_enable_preemption_service', False)
+  if hasattr(jax.config, 'jax_enable_preemption_service'):  # since jax 0.8.2
+    jax.config.update('jax_enable_preemption_service', False)
   try:
     jax.distributed.initialize(
       place.coordinator,
