@@ -66,7 +66,7 @@ setup(
   license_files=['LICENSE'],
   python_requires='>=3.11',
   packages=find_packages(include=['vidcap_jax*', 'data_prep*', 'configs*']),
-  package_data={'vidcap_jax.evaluation': ['published.json']},
+  package_data={'vidcap_jax.studies': ['published.json']},
   install_requires=CORE,
   extras_require={
     'metrics': METRICS,

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 
 import benchmarks
-from vidcap_jax import captioning, distributed, restore
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import Subset, VideoSource, open_split
+from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
+from vidcap_jax.inference import captioning
 
 
 def swapped(source: VideoSource, seed: int = 0) -> Subset:
@@ -38,7 +40,7 @@ def partners(count: int, seed: int = 0) -> Sequence[int]:
 
 def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> list[benchmarks.Row]:
   """CIDEr with own and with swapped videos, and the best constant caption's."""
-  mesh = distributed.make_mesh()
+  mesh = make_mesh()
   restored = restore.restore(restore.find_checkpoint(checkpoint), mesh)
   source = open_split(data or restored.config.data.dir, split)
   texts = list(pipeline.read_texts(source))

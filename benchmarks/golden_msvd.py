@@ -12,7 +12,8 @@ import pathlib
 import sys
 
 from benchmarks import Row, add_json, report
-from vidcap_jax.evaluation import caption_files, metrics
+from vidcap_jax.annotations import caption_files
+from vidcap_jax.evaluation import metrics
 
 GOALS = {
   'BLEU_1': 0.8098,

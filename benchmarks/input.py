@@ -22,13 +22,13 @@ from absl import flags
 
 import benchmarks
 from benchmarks import made
-from vidcap_jax import cache, distributed
-from vidcap_jax.data import pipeline
+from vidcap_jax.data import cache, pipeline
 from vidcap_jax.data.batch import default_sizes
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.distributed.mesh import make_mesh, to_devices
 from vidcap_jax.errors import UserError
 
 FASTER = 10  # than today's step: an accelerator's
@@ -45,7 +45,7 @@ def write_data(folder: pathlib.Path, videos: int, frames: int, channels: int) ->
 
 def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -> Iterator[Mapping]:
   """Batches on the devices, epoch after epoch, as training gets them."""
-  manifest, mesh = read_manifest(data), distributed.make_mesh()
+  manifest, mesh = read_manifest(data), make_mesh()
   if manifest.vocabulary is None or 'train' not in manifest.splits:
     raise UserError(f'{data}: no split train with a vocabulary to read batches of')
   vocabulary = Vocabulary.from_dict(manifest.vocabulary)
@@ -69,7 +69,7 @@ def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -
   )
   try:
     for _, batch in read:
-      yield kept.fill(distributed.to_devices(batch, mesh))
+      yield kept.fill(to_devices(batch, mesh))
   finally:
     read.close()
 

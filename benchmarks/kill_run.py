@@ -57,7 +57,9 @@ def get_config(data: str) -> ConfigDict:
 
 def tell_phases() -> None:
   """Makes the run print where each phase begins."""
-  from vidcap_jax import checkpoint, compiled, evaluate, experiment, train
+  from vidcap_jax.checkpoints import checkpoint
+  from vidcap_jax.evaluation import evaluate
+  from vidcap_jax.training import compiled, experiment, train
 
   def before(phase, function, after=None):
     def told(*args, **kwargs):
@@ -85,11 +87,12 @@ def tell_phases() -> None:
 
 def main() -> int:
   """Entry point."""
-  from vidcap_jax import distributed, experiment
+  from vidcap_jax.distributed import mesh
+  from vidcap_jax.training import experiment
 
   data, workdir = sys.argv[1:]
   tell_phases()
-  experiment.run(get_config(data), pathlib.Path(workdir), distributed.make_mesh())
+  experiment.run(get_config(data), pathlib.Path(workdir), mesh.make_mesh())
   return 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 
 
 def data_set(folder: pathlib.Path, videos: Iterable[tuple[str, list[str], np.ndarray]]) -> str:

@@ -18,7 +18,8 @@ from collections import Counter
 import numpy as np
 
 from benchmarks import Row, add_json, report
-from vidcap_jax.evaluation import caption_files, metrics
+from vidcap_jax.annotations import caption_files
+from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
 
 

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from vidcap_jax import checkpoint
-from vidcap_jax.journal import TIMING, read_journal
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.training.metric_log import TIMING, read_journal
 
 
 def left_by(workdir: pathlib.Path) -> dict:

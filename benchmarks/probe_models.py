@@ -7,8 +7,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from configs import common, vatex_fusion
-from data_prep import probes
-from data_prep.probe_clips import EVENT_CLIP, LAYERS
+from data_prep.synthetic import probes
+from data_prep.synthetic.probe_clips import EVENT_CLIP, LAYERS
 
 
 @dataclasses.dataclass(frozen=True)

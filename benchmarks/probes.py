@@ -2,7 +2,8 @@
 
   python -m benchmarks.probes [--probes=order,object] [--seeds=0,1,2] [--json=FILE]
 
-For each claim (data_prep/probe_clips.py) a model and a baseline are trained on the same clips:
+For each claim (data_prep/synthetic/probe_clips.py) a model and a baseline are trained on the same
+clips:
 - accuracy: share of test clips whose caption has every answer right; a model solves its probe from
   90 % on, a baseline stays at chance within 10 points of it;
 - hit rate: share of answers for which the attention, averaged over the words since the last
@@ -24,15 +25,18 @@ import numpy as np
 
 from benchmarks import add_json
 from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
-from data_prep import probes
-from data_prep.probe_clips import PROBES
-from vidcap_jax import captioning, distributed, experiment, fusion, restore
+from data_prep.synthetic import probes
+from data_prep.synthetic.probe_clips import PROBES
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.decoding.unroll import teacher_forcing
+from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import to_inputs
+from vidcap_jax.inference import captioning, rerank
 from vidcap_jax.models.captioner import bind
+from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.training import experiment
 
 SOLVED = 0.9
 NEAR_CHANCE = 0.1
@@ -105,7 +109,7 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   """Trains a model on a probe (unless it has been), and measures it on the test split."""
   config = config_of(tiny)
   config.seed, config.data.dir = seed, data
-  mesh = distributed.make_mesh()
+  mesh = make_mesh()
   experiment.run(config, workdir, mesh)
   read = lambda stage: restore.restore(  # noqa: E731
     restore.find_checkpoint(str(workdir / 'checkpoints' / stage)), mesh
@@ -116,7 +120,7 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   ids = [video.video_id for video in pipeline.read_texts(source)]
   weights: Iterable[tuple[str, Mapping[str, np.ndarray]]] = ()
   if tiny.branches:
-    fused = fusion.fuse(restored, [read(stage) for stage in tiny.branches]).caption(source, ids)
+    fused = rerank.fuse(restored, [read(stage) for stage in tiny.branches]).caption(source, ids)
     captions = {made['video_id']: made['caption'] for made in fused}
     # The choice counts where there is one, as if it were an attention that all words share.
     choice = np.eye(len(tiny.branches))

@@ -15,16 +15,16 @@ from ml_collections import ConfigDict
 
 from configs import common
 from vidcap_jax import models
-from vidcap_jax.captioning import make_decoder
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import EOS, PAD, UNK, Vocabulary
-from vidcap_jax.features import example_inputs
+from vidcap_jax.inference.captioning import make_decoder
 from vidcap_jax.models.captioner import init_params
+from vidcap_jax.models.streams import example_inputs
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.optimizer import make_optimizer, make_schedule
 from vidcap_jax.rewards import score
 from vidcap_jax.rewards.references import References, make_references
-from vidcap_jax.step import initial_state, make_train_step
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
+from vidcap_jax.training.step import initial_state, make_train_step
 
 STEPS = 1000  # of the training that a step is of; its cost does not depend on it
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import benchmarks
 from benchmarks import blind
-from data_prep import quickstart, shapes
+from data_prep.synthetic import clips, shapes
 from vidcap_jax.errors import UserError
 
 ATTRIBUTES = ('colour', 'shape', 'action', 'direction')
@@ -28,7 +28,7 @@ def measure(workdir: str) -> list[benchmarks.Row]:
     raise UserError(f'{results}: no results; run configs/quickstart.py with --workdir={workdir}')
   scores = json.loads((results / 'metrics.json').read_text())
   captions = json.loads((results / 'captions.json').read_text())
-  facts = quickstart.read_facts(scores['data']['dir'])
+  facts = clips.read_facts(scores['data']['dir'])
   rows = []
   ratio = scores['CIDEr'] / scores['constant_CIDEr']
   rows.append(benchmarks.Row('CIDEr', scores['CIDEr'], ratio=ratio, goal=3.0, met=ratio >= 3))

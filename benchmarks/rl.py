@@ -25,10 +25,10 @@ from benchmarks import Row, add_json, report
 from benchmarks.peer import Peer
 from benchmarks.programs import Sizes, decoding, reward_on_device, reward_on_host, training_step
 from configs import common
+from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.vocabulary import tokenize
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import caption_files
 
 SAMPLES = 5  # of each video, whose reward is timed
 SELF_CRITICAL = {'rewards': {'cider': 1.0, 'bleu4': 0.0}, 'baseline': 'greedy', 'samples': 1}

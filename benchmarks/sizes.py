@@ -26,17 +26,17 @@ from ml_collections import ConfigDict
 import configs
 from benchmarks import Row, add_json, write
 from configs import common
-from data_prep.builder import Options
+from data_prep.dataset.builder import Options
 from vidcap_jax import models
-from vidcap_jax.cost import Cost, cost_of
 from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.experiment import stage_config
-from vidcap_jax.features import example_inputs, select_streams, stream_sizes
+from vidcap_jax.models.streams import example_inputs, select_streams, stream_sizes
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.optimizer import make_optimizer, make_schedule
-from vidcap_jax.step import initial_state, make_train_step
+from vidcap_jax.training.cost import Cost, cost_of
+from vidcap_jax.training.experiment import stage_config
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
+from vidcap_jax.training.step import initial_state, make_train_step
 
 BEGIN, END = '<!-- sizes: python -m benchmarks.sizes --write -->', '<!-- sizes end -->'
 _STEPS = 1000  # of a stage: the cost of one does not depend on it

@@ -23,7 +23,7 @@ def base() -> ConfigDict:
   c.data.dir = ''  # folder written by data_prep.build
   c.data.recipe = ConfigDict()  # without a dir: render clips, extract features, build a data set
   c.data.recipe.videos = 0  # how many clips; 0: no recipe, data.dir is needed
-  # Stream name to extractor (data_prep/extractors.py).
+  # Stream name to extractor (vidcap_jax/features/extractors.py).
   c.data.recipe.streams = ConfigDict({'image': 'efficientnet_lite0'})
   c.data.recipe.show = 3  # test clips captioned from their video files at the end
   c.data.train_split = 'train'
@@ -41,7 +41,7 @@ def base() -> ConfigDict:
   c.data.threads = 2  # reading ahead
   c.data.workers = 0  # processes that read training batches where threads can't keep up; 0: none
   # The training split's features: none | host | device: read for each batch, or once and kept in
-  # memory, or on the devices (vidcap_jax/cache.py).
+  # memory, or on the devices (vidcap_jax/data/cache.py).
   c.data.cache = 'none'
 
   c.model = ConfigDict({'name': 'temporal_spatial'})  # and the fields of that model's config
@@ -96,7 +96,7 @@ def base() -> ConfigDict:
     }
   )
 
-  c.runtime = ConfigDict()  # vidcap_jax/runtime.py
+  c.runtime = ConfigDict()  # vidcap_jax/distributed/runtime.py
   # Of float32 products on accelerators: default | high | highest. On TPUs one, three or six passes
   # in bfloat16, on GPUs TensorFloat-32 for the first two; CPUs always compute in float32.
   c.runtime.matmul_precision = 'high'
@@ -257,7 +257,8 @@ def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   """Makes a config small: rendered clips, random-weight streams, a rehearsal of the whole run.
 
   Args:
-    streams: stream name -> extractor (data_prep/extractors.py) of the kinds the model needs.
+    streams: stream name -> extractor (vidcap_jax/features/extractors.py) of the kinds that the
+      model needs.
   """
   c.data.dir = ''
   c.data.recipe.videos = 60

@@ -24,7 +24,7 @@ Variants, each a row of Table 1, with the paper's BLEU-4, METEOR, ROUGE-L and CI
   runlocal              a rehearsal on rendered clips with random-weight streams
 
 The paper gives neither batch size nor dropout: those here are ours. Figure 6, the scores under
-attention with its smallest weights left out, is python -m vidcap_jax.evaluation.mask_ratio.
+attention with its smallest weights left out, is python -m vidcap_jax.studies.mask_ratio.
 
 Not run on MSR-VTT itself: expected score and time are unknown. ``:runlocal`` with its scores and
 three captions: 1:57 of CPU time on a busy 2-core machine.

@@ -36,8 +36,8 @@ from ml_collections import ConfigDict
 
 from configs import common
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.models.stats_branches import POOLINGS
-from vidcap_jax.models.stats_branches import VARIANTS as BRANCHES
+from vidcap_jax.models.layers.stats_branches import POOLINGS
+from vidcap_jax.models.layers.stats_branches import VARIANTS as BRANCHES
 
 VARIANTS = {
   'variant': BRANCHES,

@@ -12,10 +12,10 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from data_prep.annotations import FORMATS
-from data_prep.annotations.published import NUMBERED
-from data_prep.annotations.splits import three
-from data_prep.builder import Options, Report, Spread, build
+from data_prep.dataset.builder import Options, Report, Spread, build
+from vidcap_jax.annotations import FORMATS
+from vidcap_jax.annotations.published import NUMBERED
+from vidcap_jax.annotations.splits import three
 from vidcap_jax.data.schema import DataError, Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
 from vidcap_jax.progress import duration

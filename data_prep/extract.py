@@ -14,8 +14,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from data_prep import extractors, sampling, weights
-from data_prep.extract_folder import (
+from vidcap_jax.errors import UserError
+from vidcap_jax.features import extractors, sampling, weights
+from vidcap_jax.features.extract_folder import (
   POOLS,
   Results,
   Work,
@@ -25,7 +26,6 @@ from data_prep.extract_folder import (
   summary,
   usual_pool,
 )
-from vidcap_jax.errors import UserError
 
 SUFFIXES = (
   *('.3gp', '.avi', '.flv', '.gif', '.m4v', '.mkv', '.mov'),

@@ -11,10 +11,10 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from data_prep import findings, page, thumbnails
-from data_prep.annotations.splits import read_id_map
-from data_prep.findings import Findings, Rows
-from data_prep.survey import broken_shards, survey_split
+from data_prep.report import findings, page, thumbnails
+from data_prep.report.findings import Findings, Rows
+from data_prep.report.survey import broken_shards, survey_split
+from vidcap_jax.annotations.splits import read_id_map
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.progress import progress
 

@@ -35,7 +35,8 @@ from etils.epath.backend import fsspec_backend
 
 from tests import tiny
 from tests.bucket import Bucket
-from vidcap_jax import distributed, restore
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.distributed import mesh
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()
@@ -81,4 +82,4 @@ def tiny_run(tiny_data, tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope='session')
 def restored(tiny_run) -> restore.Restored:
   """The best checkpoint of ``tiny_run``."""
-  return restore.restore(restore.find_checkpoint(str(tiny_run)), distributed.make_mesh())
+  return restore.restore(restore.find_checkpoint(str(tiny_run)), mesh.make_mesh())

@@ -10,10 +10,11 @@ from ml_collections import ConfigDict
 from configs import common
 from tests.models.cases import VATEX, Case, V
 from tests.models.made_up import Setup
-from vidcap_jax import distributed, restore
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.distributed import mesh
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / 'examples' / 'serve_export.py'
 ONE_STREAM = Case(
@@ -45,7 +46,7 @@ def restored_of(case) -> restore.Restored:
   streams = tuple(stream_of(name, shape, needs[name]) for name, shape in case.streams.items())
   meta = {'key_frames': {'video1': 1}} if case.key_frames else {}
   words = Vocabulary((*SPECIAL, *'abcdefgh'[: V - len(SPECIAL)]))
-  about = (setup.module, jax.device_put(setup.params), distributed.make_mesh(), words, streams)
+  about = (setup.module, jax.device_put(setup.params), mesh.make_mesh(), words, streams)
   return restore.Restored(pathlib.Path('made_up'), meta, config, *about)
 
 

@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from vidcap_jax import cache, distributed
-from vidcap_jax.data import pipeline
+from vidcap_jax.data import cache, pipeline
 from vidcap_jax.data.batch import default_sizes
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import Video, absent
 from vidcap_jax.data.schema import DataError, Stream
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.distributed.mesh import make_mesh, to_devices
 
 STREAMS = (
   Stream('image', 'sequence', (None, 3), longest=9, dtype='float16'),
@@ -59,7 +59,7 @@ def batches(mode, videos, mesh, **options):
     start_step=0, stop_step=2 * order.steps_per_epoch, **options,
   )  # fmt: skip
   for _, batch in read:
-    yield jax.device_get(kept.fill(distributed.to_devices(batch, mesh)))
+    yield jax.device_get(kept.fill(to_devices(batch, mesh)))
 
 
 def bits(array: np.ndarray) -> bytes:
@@ -70,7 +70,7 @@ def bits(array: np.ndarray) -> bytes:
 @pytest.mark.parametrize('shape', [(8, 1), (4, 2), (1, 8)])
 @pytest.mark.parametrize('count', [21, 3])
 def test_the_same_batches_bit_for_bit(mode, shape, count):
-  mesh, videos = distributed.make_mesh(*shape), make_videos(count)
+  mesh, videos = make_mesh(*shape), make_videos(count)
   expected = list(batches('none', videos, mesh))
   found = list(batches(mode, videos, mesh))
   assert any((one['video_index'] < 0).any() for one in expected)
@@ -79,7 +79,7 @@ def test_the_same_batches_bit_for_bit(mode, shape, count):
 
 
 def test_each_device_holds_its_part():
-  mesh, videos = distributed.make_mesh(4, 2), make_videos(21)
+  mesh, videos = make_mesh(4, 2), make_videos(21)
   sizes = default_sizes(STREAMS, 6, BLOCKS)
   kept = cache.keep('device', videos, videos, STREAMS, sizes, BLOCKS, mesh)
   (held,) = [c.cell_contents for c in kept.fill.__closure__ if isinstance(c.cell_contents, dict)]
@@ -103,13 +103,13 @@ def test_too_little_memory_is_found_before_reading(mode, other, monkeypatch):
   videos, sizes = Unreadable(make_videos(3)), default_sizes(STREAMS, 6, BLOCKS)
   message = rf'data.cache={mode}: the features need 0.00 GiB, .* free; set data.cache={other}'
   with pytest.raises(DataError, match=message):
-    cache.keep(mode, videos, videos, STREAMS, sizes, BLOCKS, distributed.make_mesh())
+    cache.keep(mode, videos, videos, STREAMS, sizes, BLOCKS, make_mesh())
 
 
 def test_whole_records_are_counted_in_memory(monkeypatch):
   """They are kept whole, however few frames a batch takes of them."""
   monkeypatch.setattr(cache, '_free_on_host', lambda: 899)
-  videos, mesh = make_videos(3), distributed.make_mesh()
+  videos, mesh = make_videos(3), make_mesh()
   one = (Stream('image', 'sequence', (None, 3), longest=50, dtype='float16'),)
   sizes = default_sizes(one, 1)
   assert cache.bytes_needed(3, one, sizes, 1) < 899 < 3 * 50 * 3 * 2
@@ -139,7 +139,7 @@ def test_an_accelerator_with_too_little_memory(monkeypatch):
 
 def test_an_unknown_mode():
   with pytest.raises(DataError, match="data.cache='disk' is not known; known: none, host, device"):
-    cache.keep('disk', [], [], STREAMS, {}, {}, distributed.make_mesh())
+    cache.keep('disk', [], [], STREAMS, {}, {}, make_mesh())
 
 
 def test_in_memory_a_video_is_read_once():
@@ -151,7 +151,7 @@ def test_in_memory_a_video_is_read_once():
       return super().__getitem__(index)
 
   videos, sizes = Counting(make_videos(5)), default_sizes(STREAMS, 6, BLOCKS)
-  kept = cache.keep('host', videos, videos, STREAMS, sizes, BLOCKS, distributed.make_mesh())
+  kept = cache.keep('host', videos, videos, STREAMS, sizes, BLOCKS, make_mesh())
   assert sorted(reads) == list(range(5))
   for i in range(5):
     assert set(kept.source[i].features) == {s.name for s in STREAMS}  # 'unread' is not kept

@@ -6,9 +6,12 @@ import types
 import numpy as np
 import pytest
 
-from vidcap_jax import captioning, distributed, progress, restore
+from vidcap_jax import progress
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.inference import captioning
 
 
 def decoded(restored, data, *changes):
@@ -90,6 +93,6 @@ def test_process_0_tells_how_many_videos_are_done(restored, tiny_data, monkeypat
     'captioning: 16/21 videos, 0.4/s, 12s left',
     'captioning: 21/21 videos, 0.3/s, 0s left',
   ]
-  monkeypatch.setattr(distributed, 'is_main', lambda: False)
+  monkeypatch.setattr(mesh, 'is_main', lambda: False)
   assert len(list(captioning.batches_of(restored, videos, 8, 'captioning'))) == 3
   assert capsys.readouterr().err == ''

@@ -9,7 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vidcap_jax import checkpoint
+from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import UserError
 

@@ -7,8 +7,8 @@ from urllib.error import HTTPError, URLError
 
 import pytest
 
-from vidcap_jax import cluster
-from vidcap_jax.cluster import Place, find
+from vidcap_jax.distributed import cluster
+from vidcap_jax.distributed.cluster import Place, find
 from vidcap_jax.errors import UserError
 
 SLURM = {

@@ -6,7 +6,7 @@ import re
 import jax
 import jax.numpy as jnp
 
-from vidcap_jax.compiled import by_shape
+from vidcap_jax.training.compiled import by_shape
 
 SIZE = 256  # 256 KiB of float32
 

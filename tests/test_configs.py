@@ -7,14 +7,14 @@ import pytest
 
 import configs
 from configs import common
-from data_prep import extractors
 from vidcap_jax import models
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.evaluation import tables
-from vidcap_jax.experiment import stage_config
-from vidcap_jax.features import select_streams
+from vidcap_jax.features import extractors
+from vidcap_jax.models.streams import select_streams
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.optimizer import make_optimizer, make_schedule
+from vidcap_jax.studies import tables
+from vidcap_jax.training.experiment import stage_config
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 
 FILES = configs.files()
 MODULES = {file: importlib.import_module(f'configs.{file.removesuffix(".py")}') for file in FILES}

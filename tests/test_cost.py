@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from vidcap_jax.cost import cost_of
+from vidcap_jax.training.cost import cost_of
 
 ROWS, SIZE = 16, 32  # large enough that counting rounds costs next to nothing
 PRODUCT = 2 * ROWS * SIZE * SIZE  # operations of one matrix product

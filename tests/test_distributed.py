@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from vidcap_jax import distributed
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh as distributed
 from vidcap_jax.errors import ConfigError
 
 

@@ -13,13 +13,14 @@ import pytest
 from etils import epath
 from ml_collections import ConfigDict
 
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 from tests import tiny
-from vidcap_jax import captioning, evaluate, restore
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation import evaluate, metrics
+from vidcap_jax.inference import captioning
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 

@@ -10,10 +10,13 @@ from ml_collections import ConfigDict
 from benchmarks import outcome
 from configs import common
 from tests import tiny
-from vidcap_jax import checkpoint, distributed, experiment, files
+from vidcap_jax import files
+from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import UserError
-from vidcap_jax.journal import read_journal
+from vidcap_jax.training import experiment
+from vidcap_jax.training.metric_log import read_journal
 
 
 @pytest.fixture(autouse=True)
@@ -221,7 +224,7 @@ def test_a_workdir_that_is_another_folder_on_each_machine(tiny_data, tmp_path, m
   for folder in ('shared', 'local'):
     (tmp_path / folder).mkdir()
   experiment.check_config(config, tmp_path / 'shared')
-  monkeypatch.setattr(distributed, 'is_main', lambda: False)
+  monkeypatch.setattr(mesh, 'is_main', lambda: False)
   experiment.check_config(config, tmp_path / 'shared')
   monkeypatch.setattr(experiment, 'wait_for', functools.partial(files.wait_for, seconds=0))
   with pytest.raises(UserError, match='local/config.json: process 0 has .* not the same folder'):

@@ -8,8 +8,9 @@ from ml_collections import ConfigDict
 
 from tests.exported import ONE_STREAM, as_file, restored_of, serve, videos_of
 from tests.models.cases import CASES, EVERY_TIME, V
-from vidcap_jax import captioning, export, models
+from vidcap_jax import models
 from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.inference import captioning, export
 
 
 def cases():

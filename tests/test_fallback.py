@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 from tests import tiny
-from vidcap_jax import captioning, distributed, evaluate, fallback, restore
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.journal import read_journal
+from vidcap_jax.evaluation import evaluate
+from vidcap_jax.inference import captioning, fallback
+from vidcap_jax.training.metric_log import read_journal
 
 # v8 (val) and v10 (test) have no image; v11 has neither stream where `neither` is asked for.
 LACKING = ('v8', 'v10')
@@ -70,7 +73,7 @@ def run(data, tmp_path_factory):
 
 def restored(workdir, stage):
   path = restore.find_checkpoint(str(workdir / 'checkpoints' / stage))
-  return restore.restore(path, distributed.make_mesh())
+  return restore.restore(path, mesh.make_mesh())
 
 
 def captions_of(folder):

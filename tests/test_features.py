@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from vidcap_jax.data.schema import DataError, Stream
-from vidcap_jax.features import select_streams, to_inputs
 from vidcap_jax.models.captioner import Needs
+from vidcap_jax.models.streams import select_streams, to_inputs
 
 IMAGE = Stream('image', 'sequence', (None, 3), mean=(1.0, 0.0, -2.0), std=(2.0, 0.5, 4.0))
 AUDIO = Stream('audio', 'vector', (2,), mean=(0.0, 1.0), std=(1.0, 2.0))

@@ -9,10 +9,12 @@ from etils import epath
 
 from tests import tiny
 from tests.test_journal import places, write
-from vidcap_jax import experiment, files, restore
+from vidcap_jax import files
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.errors import UserError
-from vidcap_jax.journal import Journal, read_journal
+from vidcap_jax.training import experiment
+from vidcap_jax.training.metric_log import Journal, read_journal
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import captioning, distributed, evaluate, fusion, predict, restore
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.checkpoints.restore import find_checkpoint
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.evaluation import candidates, metrics
-from vidcap_jax.experiment import stage_config
-from vidcap_jax.restore import find_checkpoint
+from vidcap_jax.evaluation import candidates, evaluate, metrics
+from vidcap_jax.inference import captioning, predict, rerank
+from vidcap_jax.training.experiment import stage_config
 
 
 @pytest.fixture(scope='module')
@@ -23,7 +25,7 @@ def workdir(tiny_data, tmp_path_factory):
 
 def restored(workdir, stage, *decode):
   path = find_checkpoint(str(workdir / 'checkpoints' / stage))
-  return restore.restore(path, distributed.make_mesh(), decode)
+  return restore.restore(path, mesh.make_mesh(), decode)
 
 
 def captions_of(caption, data, split='val'):
@@ -50,14 +52,14 @@ def test_the_nearest_candidate_wins(workdir, tiny_data):
   source = open_split(tiny_data, 'val')
   for k in range(4):
     pairs = [[v['captions'][k]['caption'], v['caption']] for v in made]
-    for pair, first in zip(pairs, fusion.choose(embedding, source, pairs)):
+    for pair, first in zip(pairs, rerank.choose(embedding, source, pairs)):
       assert first == 1 or pair[0] == pair[1] or made[pairs.index(pair)]['chosen'] == k
 
 
 def test_of_equally_near_ones_the_first(workdir, tiny_data):
   embedding, source = restored(workdir, 'embedding'), open_split(tiny_data, 'val')
   texts = [['red ball'] * 3, ['a ball'], ['blue ball', 'blue ball']]
-  assert fusion.choose(embedding, source, texts) == [0, 0, 0]
+  assert rerank.choose(embedding, source, texts) == [0, 0, 0]
 
 
 def test_its_worth_is_reported(workdir, capsys):
@@ -105,7 +107,7 @@ def test_what_does_not_fuse(workdir, tiny_data, tmp_path, change, message):
     return
   stage = stage_config(config, 'fusion')
   with pytest.raises(ConfigError, match=message):
-    fusion.restored_from(fusion.sources(stage, workdir), 2, distributed.make_mesh())
+    rerank.restored_from(rerank.sources(stage, workdir), 2, mesh.make_mesh())
 
 
 def test_oracle_and_chance_by_hand():

@@ -6,14 +6,14 @@ import json
 import numpy as np
 import pytest
 
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 from tests.data_prep import feature_files
 from tests.data_prep.feature_files import npz
 from vidcap_jax.data.batch import default_sizes, fit
-from vidcap_jax.data.making import Making, from_dict, making_of
+from vidcap_jax.data.provenance import Making, from_dict, making_of
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Stream
-from vidcap_jax.inputs import split, videos_of
+from vidcap_jax.inference.inputs import split, videos_of
 
 IDS = ('v0', 'v1', 'v2')
 

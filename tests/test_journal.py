@@ -5,7 +5,7 @@ import pytest
 
 from tests.test_checkpoint import files_of_at_most
 from vidcap_jax.data.schema import DataError
-from vidcap_jax.journal import Journal, read_journal
+from vidcap_jax.training.metric_log import Journal, read_journal
 
 
 def write(workdir, stage, start, steps, **options):

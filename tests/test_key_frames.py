@@ -9,13 +9,16 @@ from ml_collections import ConfigDict
 
 from benchmarks import outcome
 from tests import tiny
-from vidcap_jax import captioning, checkpoint, distributed, evaluate, predict, restore
+from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data import key_frames
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.features import to_inputs
-from vidcap_jax.journal import read_journal
+from vidcap_jax.evaluation import evaluate
+from vidcap_jax.inference import captioning, predict
+from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.training.metric_log import read_journal
 
 VIDEOS = len(tiny.SPLITS)
 
@@ -100,7 +103,7 @@ def test_the_key_frames_are_those_that_the_model_chooses(finished, tiny_data):
   """One video at a time, from the memory itself."""
   _, workdir, _ = finished
   saved = json.loads((workdir / 'key_frames' / 'choose.json').read_text())
-  restored = restore.restore(restore.find_checkpoint(saved['checkpoint']), distributed.make_mesh())
+  restored = restore.restore(restore.find_checkpoint(saved['checkpoint']), mesh.make_mesh())
   source = open_split(tiny_data, 'val')
   needs = restored.module.config.needs
   batches = captioning.eval_batches(
@@ -162,7 +165,7 @@ def test_finished_stages_are_not_run_again(finished, capsys):
 
 def restored_of(workdir, **changes):
   """The last stage's checkpoint, with other saved key frames if asked for."""
-  restored = restore.restore(restore.find_checkpoint(str(workdir)), distributed.make_mesh())
+  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
   restored.meta.update(changes)
   return restored
 

@@ -35,7 +35,7 @@ def test_a_name_is_there(module, name):
 
 
 def test_the_client_of_the_coordination_service():
-  """``vidcap_jax.processes`` and ``watchdog`` talk to other processes through it."""
+  """``vidcap_jax.distributed.jobs`` and ``watchdog`` talk to other processes through it."""
   from jax._src import distributed
 
   assert distributed.global_state.client is None  # no processes joined here
@@ -45,7 +45,7 @@ def test_the_client_of_the_coordination_service():
 
 
 def test_parameters_of_a_scan():
-  """``vidcap_jax.cost`` counts a loop's body as often as it runs."""
+  """``vidcap_jax.training.cost`` counts a loop's body as often as it runs."""
   body = lambda carry, x: (carry + x, x)  # noqa: E731
   loop = lambda xs: jax.lax.scan(body, 0.0, xs, unroll=2)  # noqa: E731
   (equation,) = jax.make_jaxpr(loop)(jnp.zeros(6)).jaxpr.eqns
@@ -55,7 +55,7 @@ def test_parameters_of_a_scan():
 
 
 def test_intercepted_methods_know_their_module():
-  """``vidcap_jax.decoding.late`` finds layers by their path and the method called."""
+  """``vidcap_jax.decoding.scan`` finds layers by their path and the method called."""
   seen = []
 
   def intercept(call, args, kwargs, context):
@@ -79,8 +79,8 @@ def test_pycocoevalcap_brings_its_jars(package, jar):
 
 def test_videos_open_whatever_pyav_calls_its_options(tmp_path):
   """``metadata_errors`` is an argument of ``av.open`` before PyAV 19 alone."""
-  from data_prep import video
   from tests.data_prep import video_files
+  from vidcap_jax.features import video
 
   av = video.import_av()
   options = video._tag_options(av)

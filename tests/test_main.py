@@ -13,10 +13,14 @@ import pytest
 from absl import app, flags
 from ml_collections import ConfigDict
 
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 from tests import tiny
-from vidcap_jax import command_line, experiment, main, modes, restore
+from vidcap_jax import main
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.cli import flags as command_line
+from vidcap_jax.cli import modes
 from vidcap_jax.evaluation import java
+from vidcap_jax.training import experiment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # ml_collections loads config files by a method that importlib gives up.

@@ -5,7 +5,7 @@ import optax
 import pytest
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.optimizer import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from vidcap_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
 
 STEPS = 10  # of an epoch
 TOTAL = 200

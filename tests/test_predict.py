@@ -11,13 +11,15 @@ import sys
 import numpy as np
 import pytest
 
-from data_prep import extract_folder, extraction, extractors
 from tests import tiny
 from tests.data_prep.video_files import gray, write_video
-from vidcap_jax import captioning, distributed, predict, restore
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import DataError
-from vidcap_jax.inputs import videos_of
+from vidcap_jax.distributed import mesh
+from vidcap_jax.features import extract_folder, extraction, extractors
+from vidcap_jax.inference import captioning, predict
+from vidcap_jax.inference.inputs import videos_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SAMPLING = {'uniform': 4}
@@ -33,7 +35,7 @@ def restored(tmp_path_factory):
   data = tiny.build(folder / 'set', channels=channels, max_frames=3, **made_by)
   with tiny.without_java():
     workdir = tiny.run(tiny.short_config(data), folder / 'work')
-  return restore.restore(restore.find_checkpoint(str(workdir)), distributed.make_mesh())
+  return restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ import pytest
 
 from benchmarks import outcome
 from tests import tiny
-from vidcap_jax import checkpoint
-from vidcap_jax.cluster import Place
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.distributed.cluster import Place
+from vidcap_jax.distributed.jobs import joined
+from vidcap_jax.distributed.watchdog import LOST
 from vidcap_jax.errors import UserError
-from vidcap_jax.processes import joined
-from vidcap_jax.watchdog import LOST
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SECONDS = 400  # of a job; on a busy machine most of it goes into compiling
@@ -280,7 +280,7 @@ def test_only_what_a_lost_process_may_be_behind_waits(error, waits, monkeypatch)
     def announce(self, code, reason):
       done.append((code, reason))
 
-  monkeypatch.setattr('vidcap_jax.processes._join', lambda *_: Dog())
+  monkeypatch.setattr('vidcap_jax.distributed.jobs._join', lambda *_: Dog())
   monkeypatch.setattr('os._exit', sys.exit)
   with pytest.raises(SystemExit), joined(Place('h:1', 2, 1), 60, 300):
     raise error

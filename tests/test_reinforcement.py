@@ -7,11 +7,11 @@ from ml_collections import ConfigDict
 from benchmarks import outcome
 from configs import common
 from tests import tiny
-from vidcap_jax import experiment
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation.java import MetricError
-from vidcap_jax.journal import read_journal
 from vidcap_jax.rewards import meteor
+from vidcap_jax.training import experiment
+from vidcap_jax.training.metric_log import read_journal
 
 REPORTED = {'reward', 'baseline', 'reward_cider', 'words', 'ended', 'distinct', 'entropy'}
 

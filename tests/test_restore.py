@@ -6,10 +6,11 @@ import shutil
 
 import pytest
 
-from vidcap_jax import checkpoint, distributed, restore
+from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.journal import read_journal
+from vidcap_jax.training.metric_log import read_journal
 
 
 @pytest.fixture(scope='module')
@@ -68,7 +69,7 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, best, tmp_path
     if file.is_file():
       file.write_bytes(file.read_bytes()[:20])
   with pytest.raises(DataError, match=f'{broken} cannot be read'):
-    restore.restore(restore.find_checkpoint(str(broken)), distributed.make_mesh())
+    restore.restore(restore.find_checkpoint(str(broken)), mesh.make_mesh())
 
 
 @pytest.mark.parametrize(

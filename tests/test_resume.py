@@ -13,8 +13,9 @@ import pytest
 
 from benchmarks import outcome
 from tests import tiny
-from vidcap_jax import checkpoint, train
-from vidcap_jax.journal import read_journal
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.training import train
+from vidcap_jax.training.metric_log import read_journal
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ENVIRONMENT = {**os.environ, 'PYTHONPATH': str(ROOT)}

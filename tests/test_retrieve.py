@@ -9,22 +9,17 @@ import pytest
 from configs import vatex_fusion
 from tests import tiny
 from tests.evaluation.test_retrieval import brute_force
-from vidcap_jax import (
-  captioning,
-  checkpoint,
-  distributed,
-  evaluate,
-  experiment,
-  models,
-  predict,
-  restore,
-)
+from vidcap_jax import models
+from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.evaluation import retrieval
-from vidcap_jax.features import to_inputs
-from vidcap_jax.journal import read_journal
+from vidcap_jax.evaluation import evaluate, retrieval
+from vidcap_jax.inference import captioning, predict
+from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.training import experiment
+from vidcap_jax.training.metric_log import read_journal
 
 
 def embedding_config(data, **eval_settings):
@@ -49,7 +44,7 @@ def workdir(tiny_data, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def restored(workdir):
-  return restore.restore(restore.find_checkpoint(str(workdir)), distributed.make_mesh())
+  return restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
 
 
 def test_training_and_validation(workdir):

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import pytest
 
 from configs import common
-from vidcap_jax import profile, runtime
+from vidcap_jax.distributed import runtime
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.training import profile
 
 NAMES = ('jax_default_matmul_precision', 'jax_debug_nans', 'jax_compilation_cache_dir')
 

@@ -9,7 +9,7 @@ from benchmarks import outcome
 from tests import tiny
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import metrics
-from vidcap_jax.journal import read_journal
+from vidcap_jax.training.metric_log import read_journal
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.exported import ONE_STREAM, SCRIPT, restored_of, serve
-from vidcap_jax import export, predict
 from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.inference import export, predict
 
 
 @pytest.fixture(scope='module')

@@ -14,11 +14,14 @@ from tests.models.test_embedding import SETTINGS as EMBEDDING
 from tests.models.test_embedding import STREAMS
 from tests.models.test_embedding import loss as embedding_loss
 from tests.x64 import enable_x64
-from vidcap_jax import checkpoint, distributed, models, sharding
+from vidcap_jax import models
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.distributed.mesh import to_devices
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models import sharding
 from vidcap_jax.models.captioner import init_params
-from vidcap_jax.optimizer import make_optimizer, make_schedule
-from vidcap_jax.step import TrainState
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
+from vidcap_jax.training.step import TrainState
 
 V, STEPS = 12, 20  # the words divide over the model axes below
 LAYOUTS = [
@@ -73,7 +76,7 @@ class Trained:
   def run(self, shape, how):
     """Losses of all steps, and the last state."""
     mesh = mesh_of(*shape)
-    lie, batch = self.shardings(mesh, how), distributed.to_devices(self.batch, mesh)
+    lie, batch = self.shardings(mesh, how), to_devices(self.batch, mesh)
 
     def step(state, _):
       key = jax.random.fold_in(jax.random.key(0), state.step)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from vidcap_jax import checkpoint, start
+from vidcap_jax.checkpoints import checkpoint, init_from
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,9 @@ def test_other_features_are_said(theirs, ours, standardise, lines, restored, mon
   config.data.standardise = standardise
   said = []
   zeros = jax.tree.map(lambda x: x * 0, restored.params)
-  params = start.start_from(restored.path, zeros, config, restored.vocabulary, streams, said.append)
+  params = init_from.start_from(
+    restored.path, zeros, config, restored.vocabulary, streams, said.append
+  )
   jax.tree.map(np.testing.assert_array_equal, params, restored.params)
   head, *rest = said
   assert head == f'parameters from {restored.path}' + (':' if lines else ', all of them')

@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import checkpoint, compiled, distributed, experiment, files, loop, train
+from vidcap_jax import files
+from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.journal import TIMING, Journal, read_journal
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.optimizer import make_schedule
+from vidcap_jax.training import compiled, divergence, experiment, train
+from vidcap_jax.training.metric_log import TIMING, Journal, read_journal
+from vidcap_jax.training.optimizer import make_schedule
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +82,9 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
 
 def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
   config = tiny.small_config(tiny_data, max_skipped=2, batch_size=16)
-  with pytest.raises(loop.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'):
+  with pytest.raises(
+    divergence.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
+  ):
     tiny.run(config, tmp_path / 'work')
   assert '9 rows of every batch stay empty; 7 is enough' in capsys.readouterr().out
 
@@ -95,14 +100,14 @@ def test_the_first_nan_is_named(tiny_data, tmp_path, with_inf, monkeypatch):
     r'step 1: invalid value \(nan\) encountered in [a-z_]+ at \S+/vidcap_jax/\S+\.py:\d+ '
     r'\(runtime.check_nans\); videos: .*v0'
   )
-  with pytest.raises(loop.Diverged, match=message):
+  with pytest.raises(divergence.Diverged, match=message):
     tiny.run(tiny.short_config(tiny_data), tmp_path / 'work')
 
 
 def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
   config = tiny.small_config(tiny_data, max_skipped=3)
   config.optimizer.learning_rate = float('nan')
-  with pytest.raises(loop.Diverged, match='4 updates were not finite'):
+  with pytest.raises(divergence.Diverged, match='4 updates were not finite'):
     tiny.run(config, tmp_path / 'work')
   assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
 
@@ -182,9 +187,7 @@ def test_found_before_training(changes, error, message, tiny_data, tmp_path):
   config = tiny.small_config(tiny_data)
   config.update_from_flattened_dict(changes)
   with pytest.raises(error, match=message) as raised:
-    experiment.run(
-      config, tmp_path / 'work', distributed.make_mesh(config.mesh.data, config.mesh.model)
-    )
+    experiment.run(config, tmp_path / 'work', mesh.make_mesh(config.mesh.data, config.mesh.model))
   assert read_journal(tmp_path / 'work') == []
   assert '\n' not in str(raised.value)
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from vidcap_jax.watchdog import LOST, Watchdog
+from vidcap_jax.distributed.watchdog import LOST, Watchdog
 
 TIMEOUT = 3.0
 
@@ -100,7 +100,7 @@ def test_one_that_was_stopped_itself_blames_nobody(job, monkeypatch):
   hour = time.monotonic
   late = [0.0]
   with monkeypatch.context() as patch:
-    patch.setattr('vidcap_jax.watchdog.time.monotonic', lambda: hour() + late[0])
+    patch.setattr('vidcap_jax.distributed.watchdog.time.monotonic', lambda: hour() + late[0])
     late[0] = 1000.0
     time.sleep(1.2 * dog.patience)
     assert job.codes == {}

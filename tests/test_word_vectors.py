@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax import word_vectors
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.training import word_vectors
 
 WORDS = ('a', 'dog', 'café', 'New_York', '</s>', 'runs')
 SIZE = 3

@@ -14,11 +14,13 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from configs import common, vatex_fusion
-from data_prep.builder import Options
-from data_prep.builder import build as build_data_set
-from vidcap_jax import checkpoint, distributed, experiment, train
+from data_prep.dataset.builder import Options
+from data_prep.dataset.builder import build as build_data_set
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.evaluation import java, metrics
-from vidcap_jax.journal import Journal
+from vidcap_jax.training import experiment, train
+from vidcap_jax.training.metric_log import Journal
 
 COLOURS = ('red', 'green', 'blue')
 ACTIONS = ('rises', 'falls', 'spins fast')
@@ -136,7 +138,7 @@ def fused_config(data) -> ConfigDict:
 
 def run(config: ConfigDict, workdir) -> pathlib.Path:
   """``experiment.run`` on all devices; returns the workdir."""
-  mesh = distributed.make_mesh(config.mesh.data, config.mesh.model)
+  mesh = make_mesh(config.mesh.data, config.mesh.model)
   experiment.run(config, epath.Path(workdir), mesh)
   return pathlib.Path(workdir)
 

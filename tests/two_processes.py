@@ -6,7 +6,8 @@ python tests/two_processes.py --config=tests/two_processes.py:short_config --coo
 from absl import app
 
 from tests import tiny
-from vidcap_jax import command_line, main
+from vidcap_jax import main
+from vidcap_jax.cli import flags
 
 
 def get_config(name: str):
@@ -15,4 +16,4 @@ def get_config(name: str):
 
 if __name__ == '__main__':
   with tiny.unscored_by_java():
-    app.run(main.main, flags_parser=command_line.parse)
+    app.run(main.main, flags_parser=flags.parse)

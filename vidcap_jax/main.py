@@ -17,8 +17,9 @@ import sys
 
 from absl import app, flags, logging
 
-from vidcap_jax import cluster, command_line
-from vidcap_jax.command_line import MODE
+from vidcap_jax.cli import flags as command_line
+from vidcap_jax.cli.flags import MODE
+from vidcap_jax.distributed import cluster
 from vidcap_jax.errors import UserError
 
 flags.adopt_module_key_flags(command_line)  # --help shows them
@@ -28,11 +29,13 @@ def _run_mode() -> int:
   """Runs the mode, with the other processes if there are any; the exit code."""
   command_line.check()
   place = cluster.find({**cluster.tpu_metadata(os.environ), **os.environ}, *command_line.place())
-  from vidcap_jax import files, modes, processes  # heavy: after --help and what is wrong above
+  from vidcap_jax import files
+  from vidcap_jax.cli import modes
+  from vidcap_jax.distributed import jobs  # heavy: after --help and what is wrong above
 
   bounds = command_line.PEER_TIMEOUT.value, command_line.START_TIMEOUT.value
   code = 1
-  with processes.joined(place, *bounds), files.disk_errors(modes.RESULTS[MODE.value]):
+  with jobs.joined(place, *bounds), files.disk_errors(modes.RESULTS[MODE.value]):
     code = modes.RUN[MODE.value]()
   return code
 

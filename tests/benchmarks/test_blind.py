@@ -6,11 +6,12 @@ import pytest
 
 from benchmarks import blind
 from tests import tiny
-from vidcap_jax import captioning, restore
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
+from vidcap_jax.inference import captioning
 
 
 @pytest.mark.parametrize('count', [2, 3, 10])

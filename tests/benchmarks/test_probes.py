@@ -9,10 +9,11 @@ from benchmarks import probe_models
 from benchmarks import probes as benchmark
 from benchmarks.probe_models import Tiny, Trial, config_of
 from benchmarks.probes import Measured
-from data_prep import probes
-from data_prep.probe_clips import PROBES
+from data_prep.synthetic import probes
+from data_prep.synthetic.probe_clips import PROBES
 from tests import tiny
-from vidcap_jax import experiment, models
+from vidcap_jax import models
+from vidcap_jax.training import experiment
 
 ANSWERS = (
   {'position': 1, 'word': 'cup', 'look': {'frames': [2, 3], 'cells': [0]}},

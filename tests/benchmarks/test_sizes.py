@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchmarks import sizes
-from vidcap_jax.cost import Cost
+from vidcap_jax.training.cost import Cost
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = """

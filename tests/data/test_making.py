@@ -2,7 +2,7 @@
 
 import pytest
 
-from vidcap_jax.data.making import options_of, tied
+from vidcap_jax.data.provenance import options_of, tied
 
 OPTIONS = {
   'form': 'csv',

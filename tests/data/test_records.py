@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from data_prep.writer import write_tfds_metadata
+from data_prep.dataset.writer import write_tfds_metadata
 from vidcap_jax.data.records import (
   Video,
   absent,

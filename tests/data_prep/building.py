@@ -4,8 +4,8 @@ import pathlib
 
 import numpy as np
 
-from data_prep import extractors
-from data_prep.builder import Options
+from data_prep.dataset.builder import Options
+from vidcap_jax.features import extractors
 
 ROWS = [
   ('v3', 'a dog runs', 'train'),

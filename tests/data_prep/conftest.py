@@ -3,7 +3,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from data_prep import extract, render, shapes
+from data_prep import extract
+from data_prep.synthetic import render, shapes
 from tests.data_prep.building import ROWS, values
 
 

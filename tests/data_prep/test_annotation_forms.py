@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from data_prep.annotations import FORMATS, read_annotations
+from vidcap_jax.annotations import FORMATS, read_annotations
 from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import tokenize
 

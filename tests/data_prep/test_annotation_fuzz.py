@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.annotations import FORMATS, read_annotations
-from data_prep.annotations.splits import read_id_map, read_splits
-from data_prep.annotations.text import clean
+from vidcap_jax.annotations import FORMATS, read_annotations
+from vidcap_jax.annotations.splits import read_id_map, read_splits
+from vidcap_jax.annotations.text import clean
 from vidcap_jax.data.schema import DataError
 
 # Fuzzed as the one file that cocotalk is not; its faults are in test_caption_forms.py.

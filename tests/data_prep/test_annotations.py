@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.annotations import FORMATS, read_annotations
-from data_prep.annotations.model import normalize_split
-from data_prep.annotations.splits import assign, read_id_map, read_splits
-from data_prep.annotations.text import clean, script
+from vidcap_jax.annotations import FORMATS, read_annotations
+from vidcap_jax.annotations.model import normalize_split
+from vidcap_jax.annotations.splits import assign, read_id_map, read_splits
+from vidcap_jax.annotations.text import clean, script
 from vidcap_jax.data.schema import DataError
 
 MSRVTT = {

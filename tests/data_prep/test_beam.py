@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from data_prep import beam, build, extract
+from data_prep import apache_beam, build, extract
 from tests.data_prep import video_files
 
 pytest.importorskip('apache_beam', reason='the extra "beam" is not installed')
@@ -38,7 +38,7 @@ def features(videos, tmp_path_factory) -> tuple[pathlib.Path, pathlib.Path]:
   here, there = (tmp_path_factory.mktemp(name) for name in ('here', 'there'))
   flags = [f'--videos={videos}', '--streams=image:random_sequence@every=5,sound:random_sound']
   assert extract.main([*flags, f'--out={here}', '--pool=threads']) == 1
-  assert beam.main(['extract', *flags, f'--out={there}', *FLAGS]) == 1
+  assert apache_beam.main(['extract', *flags, f'--out={there}', *FLAGS]) == 1
   return here, there
 
 
@@ -60,7 +60,7 @@ def test_an_extraction_begun_here_goes_on_there(videos, features, capsys):
   before = files_of(here)
   (here / 'image' / 'v2.npy').unlink()
   flags = [f'--videos={videos}', '--streams=image:random_sequence@every=5,sound:random_sound']
-  assert beam.main(['extract', *flags, f'--out={here}', *FLAGS]) == 1
+  assert apache_beam.main(['extract', *flags, f'--out={here}', *FLAGS]) == 1
   assert '1 videos extracted, 4 kept' in capsys.readouterr().out
   assert files_of(here) == before
 
@@ -87,7 +87,7 @@ def flags(features, tmp_path) -> list[str]:
 
 def test_records_are_the_same(flags, tmp_path, capsys):
   assert build.main([*flags, f'--out={tmp_path / "here"}']) == 0
-  assert beam.main(['build', *flags, f'--out={tmp_path / "there"}', *FLAGS]) == 0
+  assert apache_beam.main(['build', *flags, f'--out={tmp_path / "there"}', *FLAGS]) == 0
   here, there = files_of(tmp_path / 'here'), files_of(tmp_path / 'there')
   assert sum('train.array_record' in name for name in here) > 1
   assert here == there
@@ -99,13 +99,13 @@ def test_bad_features_are_named_alike(flags, features, tmp_path, capsys):
   np.save(bad, np.full((3, 128), np.nan, np.float16))
   try:
     messages = []
-    for name, program in (('here', build.main), ('there', beam.main)):
+    for name, program in (('here', build.main), ('there', apache_beam.main)):
       own = [*flags, f'--out={tmp_path / name}']
       assert program(own if name == 'here' else ['build', *own, *FLAGS]) == 1
       messages.append(capsys.readouterr().err.splitlines()[-1])
     assert messages[0] == messages[1]
     assert '1 of 5 videos have bad features: v3' in messages[0]
-    for name, program in (('here', build.main), ('there', beam.main)):
+    for name, program in (('here', build.main), ('there', apache_beam.main)):
       own = [*flags, f'--out={tmp_path / name}', '--bad=skip']
       assert program(own if name == 'here' else ['build', *own, *FLAGS]) == 0
     assert files_of(tmp_path / 'here') == files_of(tmp_path / 'there')
@@ -115,6 +115,6 @@ def test_bad_features_are_named_alike(flags, features, tmp_path, capsys):
 
 def test_a_misspelt_flag_of_beam_is_found_before_any_work(videos, tmp_path, capsys):
   flags = [f'--videos={videos}', f'--out={tmp_path / "out"}', '--', '--runer=DirectRunner']
-  assert beam.main(['extract', *flags]) == 1
+  assert apache_beam.main(['extract', *flags]) == 1
   assert '--runer' in capsys.readouterr().err
   assert not (tmp_path / 'out').exists()

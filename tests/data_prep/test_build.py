@@ -9,7 +9,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from data_prep.build import main
-from data_prep.builder import build
+from data_prep.dataset.builder import build
 from tests.data_prep.building import ROWS, arguments, options, values
 from vidcap_jax.data.records import count_records, open_split
 from vidcap_jax.data.schema import DataError, read_manifest

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from data_prep import plan, writer
-from data_prep.builder import build
+from data_prep.dataset import plan, writer
+from data_prep.dataset.builder import build
 from tests.data_prep.building import contents, options
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest

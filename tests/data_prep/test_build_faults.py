@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from data_prep import writer
 from data_prep.build import main
-from data_prep.builder import build
+from data_prep.dataset import writer
+from data_prep.dataset.builder import build
 from tests.data_prep.building import arguments, options, values
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Dropped

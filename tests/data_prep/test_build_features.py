@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_prep.build import main
-from data_prep.builder import build
+from data_prep.dataset.builder import build
 from tests.data_prep.building import arguments, options, values
 from tests.data_prep.feature_files import npz
 from vidcap_jax.data.batch import subsample

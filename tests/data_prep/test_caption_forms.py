@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 
-from data_prep.annotations import read_annotations
-from data_prep.annotations.splits import read_splits
 from tests.data_prep.pytorch_projects import put
+from vidcap_jax.annotations import read_annotations
+from vidcap_jax.annotations.splits import read_splits
 from vidcap_jax.data.schema import DataError
 
 

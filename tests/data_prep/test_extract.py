@@ -5,16 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from data_prep import (
-  extract,
-  extract_folder,
-  extractors,
-  random_features,
-  stream_folders,
-  video,
-)
+from data_prep import extract
 from tests.data_prep import video_files
 from tests.data_prep.building import described
+from vidcap_jax.features import extract_folder, extractors, stream_folders, video
+from vidcap_jax.features.backbones import random as random_features
 
 RANDOM = ('random_vector', 'random_sequence', 'random_grid', 'random_regions')
 

@@ -3,19 +3,12 @@
 import numpy as np
 import pytest
 
-from data_prep import (
-  extract,
-  extract_folder,
-  extraction,
-  extractors,
-  networks,
-  random_features,
-  sampling,
-  video,
-)
+from data_prep import extract
 from tests.data_prep.building import described
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import UserError
+from vidcap_jax.features import extract_folder, extraction, extractors, networks, sampling, video
+from vidcap_jax.features.backbones import random as random_features
 
 RANDOM = ('random_vector', 'random_sequence', 'random_grid', 'random_regions')
 

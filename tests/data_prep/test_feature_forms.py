@@ -8,12 +8,12 @@ import h5py
 import numpy as np
 import pytest
 
-from data_prep.builder import build
-from data_prep.features import open_features
+from data_prep.dataset.builder import build
 from tests.data_prep import feature_files
 from tests.data_prep.building import options
 from tests.data_prep.feature_files import WRITERS, npy, npz, torch_zip
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.features.formats import open_features
 
 FEATURES = {
   'video0': np.arange(12, dtype=np.float32).reshape(3, 4),

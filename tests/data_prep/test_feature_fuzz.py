@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.builder import build
-from data_prep.features import FeatureReader, open_features
-from data_prep.features.check import load
+from data_prep.dataset.builder import build
 from tests.data_prep.building import options
 from tests.data_prep.feature_files import WRITERS, npy, npz, torch_zip, write_lmdb, write_tar
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.features.formats import FeatureReader, open_features
+from vidcap_jax.features.formats.check import load
 
 SEQUENCE = Stream('image', 'sequence', (None, 4))
 ARRAYS = {f'v{n}': np.arange(n * 4, dtype=np.float32).reshape(n, 4) for n in (1, 2, 3)}

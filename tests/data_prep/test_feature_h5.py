@@ -4,9 +4,9 @@ import h5py
 import numpy as np
 import pytest
 
-from data_prep.features import open_features
 from tests.data_prep import feature_files
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.features.formats import open_features
 
 
 def test_h5_table_with_ids(tmp_path):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.features import layout
 from vidcap_jax.data.schema import KINDS, DataError
+from vidcap_jax.features.formats import layout
 
 
 @pytest.mark.parametrize(

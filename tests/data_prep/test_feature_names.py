@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.features.names import DEFAULT, match, normal_form
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.features.formats.names import DEFAULT, match, normal_form
 
 
 def matched(ids, found, rules=DEFAULT, aliases=None):

@@ -9,10 +9,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from data_prep.features import open_features
 from tests.data_prep import feature_files
 from tests.data_prep.feature_files import npz
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.features.formats import open_features
 
 
 def test_tar_files(tmp_path):

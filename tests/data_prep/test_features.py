@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.features import open_features, read_sidecar
-from data_prep.features.check import describe, load
-from data_prep.features.statistics import Moments
 from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.features.formats import open_features, read_sidecar
+from vidcap_jax.features.formats.check import describe, load
+from vidcap_jax.features.formats.statistics import Moments
 
 SEQUENCE = Stream('image', 'sequence', (None, 4))
 

@@ -5,15 +5,22 @@ import dataclasses
 import numpy as np
 import pytest
 
-from data_prep import extract_folder, extraction, extractors, networks, sampling, stream_folders
-from data_prep import video as video_module
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 from tests.data_prep import video_files
 from tests.data_prep.video_files import SOUND_RATE, tone, write_video
-from vidcap_jax.data.making import Making, making_of
+from vidcap_jax.data.provenance import Making, making_of
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
-from vidcap_jax.inputs import videos_of
+from vidcap_jax.features import (
+  extract_folder,
+  extraction,
+  extractors,
+  networks,
+  sampling,
+  stream_folders,
+)
+from vidcap_jax.features import video as video_module
+from vidcap_jax.inference.inputs import videos_of
 
 
 def levels(frames: np.ndarray) -> np.ndarray:

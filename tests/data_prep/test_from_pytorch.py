@@ -15,8 +15,8 @@ from data_prep.build import main
 from tests.data_prep.pytorch_projects import CLIPS, PROJECTS
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import KINDS, Stream, read_manifest
-from vidcap_jax.features import select_streams
 from vidcap_jax.models import build
+from vidcap_jax.models.streams import select_streams
 
 PAGE = pathlib.Path(__file__).parents[2] / 'docs' / 'from-pytorch.md'
 

@@ -3,10 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from data_prep.builder import Options, build
-from data_prep.findings import ids, spread
+from data_prep.dataset.builder import Options, build
 from data_prep.inspect import main, table
-from data_prep.survey import unusual_lengths
+from data_prep.report.findings import ids, spread
+from data_prep.report.survey import unusual_lengths
 from vidcap_jax.data.records import Video, encode_video, tfds_features, write_shard
 from vidcap_jax.data.schema import Split, read_manifest, write_manifest
 

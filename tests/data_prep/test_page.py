@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from data_prep import charts, thumbnails
-from data_prep.builder import Options, build
+from data_prep.dataset.builder import Options, build
 from data_prep.inspect import main
+from data_prep.report import charts, thumbnails
 
 av = pytest.importorskip('av')
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data_prep.plain_pickle import ArrayData, PickleError, load_plain
 from tests.data_prep.feature_files import Runs
+from vidcap_jax.features.plain_pickle import ArrayData, PickleError, load_plain
 
 NAMES = {
   'array': b'cnumpy._core.multiarray\n_reconstruct\n',

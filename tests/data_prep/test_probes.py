@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from data_prep import probes
-from data_prep.probe_clips import HELD, LAYERS, PROBES, SIZES, THINGS, clips
+from data_prep.synthetic import probes
+from data_prep.synthetic.probe_clips import HELD, LAYERS, PROBES, SIZES, THINGS, clips
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 

@@ -8,15 +8,15 @@ import textwrap
 import numpy as np
 import pytest
 
-from data_prep import processes
 from tests.data_prep import jobs, video_files
+from vidcap_jax.features import workers
 
 
 def test_a_process_that_dies_costs_its_job_alone():
   begun = [(name, (number,)) for number, name in enumerate('abcdef')]
-  results = dict(processes.run(jobs.work, begun, 2, jobs.prepare_nothing))
+  results = dict(workers.run(jobs.work, begun, 2, jobs.prepare_nothing))
   assert sorted(results) == list('abcdef')
-  assert isinstance(results['c'], processes.Died)
+  assert isinstance(results['c'], workers.Died)
   assert 'SIGKILL; perhaps for lack of memory' in results['c']
   done = {name: result for name, result in results.items() if name != 'c'}
   assert {name: square for name, (square, _, _) in done.items()} == {
@@ -27,14 +27,14 @@ def test_a_process_that_dies_costs_its_job_alone():
     'f': 25,
   }
   assert os.getpid() not in {process for _, process, _ in done.values()}
-  mine = processes.cores()
+  mine = workers.cores()
   for _, _, cores in done.values():
     assert len(cores) == max(1, len(mine) // 2) or len(mine) % 2
     assert set(cores) <= set(mine)
 
 
 def test_no_process_outlives_what_started_it():
-  running = processes.run(jobs.work, [(n, (1,)) for n in range(5)], 1, jobs.prepare_nothing)
+  running = workers.run(jobs.work, [(n, (1,)) for n in range(5)], 1, jobs.prepare_nothing)
   _, (_, process, _) = next(running)
   os.kill(process, 0)  # it is there
   running.close()
@@ -44,14 +44,14 @@ def test_no_process_outlives_what_started_it():
 
 def test_errors_of_the_work_end_it():
   with pytest.raises(ValueError, match='-1: negative'):
-    list(processes.run(jobs.work, [('a', (-1,)), ('b', (1,))], 1, jobs.prepare_nothing))
+    list(workers.run(jobs.work, [('a', (-1,)), ('b', (1,))], 1, jobs.prepare_nothing))
 
 
 def test_what_can_not_be_prepared_is_an_error_and_no_job_is_lost():
   with pytest.raises(OSError, match='no weights'):
-    list(processes.run(jobs.work, [('a', (1,))], 1, jobs.fail_to_prepare))
-  with pytest.raises(processes.StartError, match='SIGKILL.*fewer --workers'):
-    list(processes.run(jobs.work, [('a', (1,))], 1, jobs.die))
+    list(workers.run(jobs.work, [('a', (1,))], 1, jobs.fail_to_prepare))
+  with pytest.raises(workers.StartError, match='SIGKILL.*fewer --workers'):
+    list(workers.run(jobs.work, [('a', (1,))], 1, jobs.die))
 
 
 SCRIPT = """

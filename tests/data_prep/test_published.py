@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from data_prep.annotations import published, read_annotations
-from data_prep.annotations.model import AnnotatedVideo, Annotations
-from data_prep.annotations.splits import assign, choose, shared_sources
 from data_prep.build import main
 from tests.data_prep.building import arguments
+from vidcap_jax.annotations import published, read_annotations
+from vidcap_jax.annotations.model import AnnotatedVideo, Annotations
+from vidcap_jax.annotations.splits import assign, choose, shared_sources
 from vidcap_jax.data.schema import DataError
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from data_prep import quickstart, shapes
+from data_prep.synthetic import clips, shapes
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError, read_manifest
 
@@ -28,7 +28,7 @@ VIDEOS = 20
 
 @pytest.fixture(scope='module')
 def data_set(tmp_path_factory):
-  return quickstart.prepare(tmp_path_factory.mktemp('made') / 'shapes', STREAMS, VIDEOS)
+  return clips.prepare(tmp_path_factory.mktemp('made') / 'shapes', STREAMS, VIDEOS)
 
 
 def test_holds_every_kind_of_stream(data_set):
@@ -46,11 +46,11 @@ def test_holds_every_kind_of_stream(data_set):
   }
   for stream in manifest.streams:
     assert stream.extractor == STREAMS[stream.name]
-    assert dict(stream.sampling) == quickstart.SAMPLING
+    assert dict(stream.sampling) == clips.SAMPLING
 
 
 def test_records_tell_what_the_facts_say(data_set):
-  facts = quickstart.read_facts(data_set)
+  facts = clips.read_facts(data_set)
   count = 0
   for split in ('train', 'val', 'test'):
     source = open_split(data_set, split)
@@ -58,7 +58,7 @@ def test_records_tell_what_the_facts_say(data_set):
       video = source[i]
       told = {**facts[video.video_id]}
       assert told.pop('split') == split
-      assert len(video.captions) == quickstart.CAPTIONS
+      assert len(video.captions) == clips.CAPTIONS
       assert all(shapes.named(caption) == told for caption in video.captions)
       assert video.features['cells'].shape == (8, 7, 7, 64)
       assert np.isfinite(video.features['image']).all()
@@ -67,26 +67,26 @@ def test_records_tell_what_the_facts_say(data_set):
 
 
 def test_a_second_call_returns_at_once(data_set, monkeypatch):
-  monkeypatch.setattr(quickstart, '_render', None)  # would be called otherwise
-  assert quickstart.prepare(pathlib.Path(data_set).parent, STREAMS, VIDEOS) == data_set
+  monkeypatch.setattr(clips, '_render', None)  # would be called otherwise
+  assert clips.prepare(pathlib.Path(data_set).parent, STREAMS, VIDEOS) == data_set
 
 
 def test_other_arguments_are_refused(data_set, tmp_path):
   folder = pathlib.Path(data_set).parent
   with pytest.raises(DataError, match='seed: 0 there, 1 asked for'):
-    quickstart.prepare(folder, STREAMS, VIDEOS, seed=1)
+    clips.prepare(folder, STREAMS, VIDEOS, seed=1)
   (tmp_path / 'thesis.txt').touch()
   with pytest.raises(DataError, match='not empty'):
-    quickstart.prepare(tmp_path, STREAMS, VIDEOS)
+    clips.prepare(tmp_path, STREAMS, VIDEOS)
   with pytest.raises(DataError, match='not made by'):
-    quickstart.read_facts(tmp_path / 'dataset')
+    clips.read_facts(tmp_path / 'dataset')
 
 
 @pytest.mark.parametrize('captions', [0, 13])
 def test_more_captions_than_there_are(tmp_path, capsys, captions):
   """Of a star that waits there are 12; it is said before anything is rendered."""
   out = tmp_path / 'shapes'
-  assert quickstart.main([f'--out={out}', f'--captions={captions}']) == 1
+  assert clips.main([f'--out={out}', f'--captions={captions}']) == 1
   assert f'--captions={captions}: of some clips there are 12' in capsys.readouterr().err
   assert not out.exists()
 
@@ -95,7 +95,7 @@ def test_killed_at_any_point_it_ends_the_same(data_set, tmp_path):
   out = tmp_path / 'shapes'
   streams = ','.join(f'{name}:{extractor}' for name, extractor in STREAMS.items())
   command = [
-    *(sys.executable, '-m', 'data_prep.quickstart'),
+    *(sys.executable, '-m', 'data_prep.synthetic.clips'),
     *(f'--out={out}', f'--videos={VIDEOS}', f'--streams={streams}'),
   ]
   for stage in ('videos/*5.mp4', 'features/audio/*7.npy', 'dataset/*'):
@@ -123,7 +123,7 @@ def test_command_reports_errors_in_one_line(tmp_path, capsys):
     ('--streams=image:resnet',): 'unknown extractor',
     ('--uniform=0',): 'uniform=0',
   }.items():
-    assert quickstart.main([f'--out={tmp_path / "x"}', *options]) == 1
+    assert clips.main([f'--out={tmp_path / "x"}', *options]) == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.count('\n') == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from data_prep import sampling
+from vidcap_jax.features import sampling
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from configs import quickstart
-from data_prep import render, shapes, video
-from data_prep.shapes import Clip
+from data_prep.synthetic import render, shapes
+from data_prep.synthetic.shapes import Clip
+from vidcap_jax.features import video
 
 
 def combination(clip: Clip):

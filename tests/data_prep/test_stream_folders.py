@@ -2,8 +2,8 @@
 
 import pytest
 
-from data_prep import stream_folders, video
-from data_prep.stream_folders import CallError, stop_on_call_errors
+from vidcap_jax.features import stream_folders, video
+from vidcap_jax.features.stream_folders import CallError, stop_on_call_errors
 
 CALL = "TypeError: open() got an unexpected keyword argument 'metadata_errors'"
 
@@ -24,7 +24,7 @@ def test_other_failures_and_later_call_errors_do_not():
 
 
 def test_extraction_ends_with_the_error_of_the_call(tmp_path, monkeypatch):
-  from data_prep import extract_folder, extraction, extractors
+  from vidcap_jax.features import extract_folder, extraction, extractors
 
   def fails(*_):
     raise TypeError('unexpected keyword argument')

@@ -12,8 +12,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from data_prep import torch_pickle
 from tests.data_prep.feature_files import Runs, torch_zip
+from vidcap_jax.features import torch_pickle
 
 MAGIC = 0x1950A86A20F9469CFC6C
 TYPES = {'FloatStorage': '<f4', 'HalfStorage': '<f2', 'LongStorage': '<i8'}

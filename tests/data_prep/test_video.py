@@ -6,9 +6,9 @@ import wave
 import numpy as np
 import pytest
 
-from data_prep import video
 from tests.data_prep import video_files
 from tests.data_prep.video_files import gray, write_video
+from vidcap_jax.features import video
 
 
 @pytest.fixture

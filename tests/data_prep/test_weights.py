@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from data_prep import extract, extractors, networks, weights
+from data_prep import extract
+from vidcap_jax.features import extractors, networks, weights
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.decoding import toy
 from tests.decoding.test_beam import BIGRAMS, UNIGRAMS, check, video
 from vidcap_jax.data.vocabulary import BOS, UNK
-from vidcap_jax.decoding import banks, beam
+from vidcap_jax.decoding import beam, beam_banks
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints
 from vidcap_jax.errors import ConfigError
@@ -115,7 +115,7 @@ def test_groups_that_do_not_divide_the_beam(groups):
 
 def test_diversity_below_0():
   with pytest.raises(ConfigError, match=r'diversity -0\.5'):
-    banks.in_groups(6, 2, -0.5)
+    beam_banks.in_groups(6, 2, -0.5)
 
 
 # ---------------------------------------------------------------- forced words
@@ -167,7 +167,7 @@ def test_every_caption_holds_the_words(search, eos):
 def test_no_words_is_plain_beam_search(search, monkeypatch):
   tables = toy.tables(11, B)
   plain = search(tables, 3, n_best=3)
-  monkeypatch.setattr(beam, 'in_groups', lambda size, *_: banks.by_words(size, (), L))
+  monkeypatch.setattr(beam, 'in_groups', lambda size, *_: beam_banks.by_words(size, (), L))
   jax.tree.map(
     np.testing.assert_array_equal,
     plain,
@@ -206,7 +206,7 @@ def test_the_largest_are_those_of_top_k(V):
   x[2] = -np.inf
   for k in (1, 5):
     values, at = jax.lax.top_k(x, k)
-    found, where = banks._largest(jnp.asarray(x), k)
+    found, where = beam_banks._largest(jnp.asarray(x), k)
     np.testing.assert_array_equal(found, values)
     assert (np.asarray(where) < V).all()
     there = np.isfinite(values)

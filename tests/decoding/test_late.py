@@ -10,7 +10,7 @@ import pytest
 
 from tests.models.cases import CASES
 from tests.models.made_up import B, L, S, Setup, close
-from vidcap_jax.decoding import late
+from vidcap_jax.decoding import scan as late
 from vidcap_jax.decoding.unroll import sample_on_tape, teacher_forcing
 from vidcap_jax.models.captioner import bind
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import curves
+from vidcap_jax.studies import curves
 
 RECORDS = [
   {'stage': 'xe', 'step': 5, 'kind': 'train', 'loss': 3.0},

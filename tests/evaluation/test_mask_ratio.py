@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from vidcap_jax import captioning, distributed, models, restore
+from vidcap_jax import models
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import DataError
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.evaluation import mask_ratio
 from vidcap_jax.evaluation.java import MetricError
+from vidcap_jax.inference import captioning
+from vidcap_jax.studies import mask_ratio
 
 WEIGHTS = jnp.asarray([[0.1, 0.4, 0.2, 0.3, 0.0], [0.6, 0.0, 0.0, 0.4, 0.0], [0, 0, 0, 0, 0]])
 VALID = jnp.asarray([[1, 1, 1, 1, 0], [1, 0, 0, 1, 0], [0, 0, 0, 0, 0]], bool)
@@ -63,7 +66,7 @@ def test_as_many_go_as_the_ratio_says(slots):
 
 @pytest.fixture(scope='module')
 def restored(tiny_run):
-  return restore.restore(restore.find_checkpoint(str(tiny_run)), distributed.make_mesh())
+  return restore.restore(restore.find_checkpoint(str(tiny_run)), mesh.make_mesh())
 
 
 @pytest.fixture(autouse=True, scope='module')

@@ -2,7 +2,8 @@
 
 import json
 
-from vidcap_jax.evaluation import caption_files, submission
+from vidcap_jax.annotations import caption_files
+from vidcap_jax.evaluation import submission
 
 
 def test_server_forms_are_written_and_read_back(tmp_path):

@@ -7,8 +7,8 @@ import pytest
 
 from configs import common, vatex_fusion
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.evaluation import runs, tables
-from vidcap_jax.settings import as_saved
+from vidcap_jax.studies import runs, tables
+from vidcap_jax.training.config_diff import as_saved
 
 PAPERS = tables.papers()
 SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}
@@ -195,5 +195,5 @@ def test_help_says_how_to_train_a_row(capsys):
   with pytest.raises(SystemExit):
     tables.main(['--help'])
   text = capsys.readouterr().out
-  assert 'python -m vidcap_jax.evaluation.tables --paper=stats --table=1 --runs=runs' in text
+  assert 'python -m vidcap_jax.studies.tables --paper=stats --table=1 --runs=runs' in text
   assert 'python -m vidcap_jax.main --config=CONFIG' in text

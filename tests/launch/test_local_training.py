@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from vidcap_jax.journal import read_journal
+from vidcap_jax.training.metric_log import read_journal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 240

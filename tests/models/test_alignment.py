@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import alignment
+from vidcap_jax.models.layers import alignment
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 

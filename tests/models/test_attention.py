@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tests.x64 import enable_x64
-from vidcap_jax.models.attention import (
+from vidcap_jax.models.layers.attention import (
   AdditiveAttention,
   at_least_float32,
   masked_mean,

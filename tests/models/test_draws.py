@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax.models.draws import choose, inverse_cdf
+from vidcap_jax.models.layers.draws import choose, inverse_cdf
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 

@@ -10,8 +10,9 @@ import pytest
 from tests.models.cases import Case
 from tests.models.made_up import GARBAGE, close, dirty, finite, make_inputs, rows
 from tests.models.made_up import make_targets as make_captions
-from vidcap_jax import distributed, models
+from vidcap_jax import models
 from vidcap_jax.data.vocabulary import PAD
+from vidcap_jax.distributed.mesh import make_mesh, replicated, to_devices
 from vidcap_jax.models.captioner import init_params
 from vidcap_jax.models.embedding import unit
 from vidcap_jax.objectives.embedding import hinge
@@ -177,9 +178,9 @@ def test_dropout_is_replayed(params):
 
 def test_eight_devices_give_what_one_gives(params):
   """Negatives are searched in the whole batch, wherever its rows are."""
-  mesh = distributed.make_mesh(data=8)
-  batch = distributed.to_devices({'inputs': INPUTS, 'captions': CAPTIONS}, mesh)
-  there = jax.device_put(params, distributed.replicated(mesh))
+  mesh = make_mesh(data=8)
+  batch = to_devices({'inputs': INPUTS, 'captions': CAPTIONS}, mesh)
+  there = jax.device_put(params, replicated(mesh))
   value, grads = GRADS(there, batch['inputs'], batch['captions'], jax.random.key(0))
   assert len(value.sharding.device_set) == 8
   close((value, jax.device_get(grads)), GRADS(params, INPUTS, CAPTIONS, jax.random.key(0)))

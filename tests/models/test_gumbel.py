@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax.models.gumbel import argmax_top_k, top_k
+from vidcap_jax.models.layers.gumbel import argmax_top_k, top_k
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 TAU = 1e-4

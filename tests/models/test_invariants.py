@@ -21,10 +21,11 @@ from tests.models.made_up import (
   make_inputs,
   rows,
 )
-from vidcap_jax import distributed, models
+from vidcap_jax import models
 from vidcap_jax.data.vocabulary import EOS, PAD, UNK
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.unroll import greedy, shift_right, teacher_forcing
+from vidcap_jax.distributed.mesh import make_mesh, replicated, to_devices
 from vidcap_jax.models.captioner import bind, init_params, is_captioner
 from vidcap_jax.objectives.cross_entropy import cross_entropy, token_log_probs
 
@@ -221,9 +222,9 @@ def test_gradients_are_finite_when_everything_is_masked(setup):
 
 
 def test_eight_devices_give_what_one_gives(costly):
-  mesh = distributed.make_mesh(data=8)
-  batch = distributed.to_devices({'inputs': costly.inputs, 'targets': costly.targets}, mesh)
-  params = jax.device_put(costly.params, distributed.replicated(mesh))
+  mesh = make_mesh(data=8)
+  batch = to_devices({'inputs': costly.inputs, 'targets': costly.targets}, mesh)
+  params = jax.device_put(costly.params, replicated(mesh))
   (loss, words), grads = costly.loss(params, batch['inputs'], batch['targets'], jax.random.key(0))
   assert len(loss.sharding.device_set) == 8
   expected = costly.grads(costly.inputs)

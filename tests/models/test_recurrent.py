@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from vidcap_jax.models import recurrent
+from vidcap_jax.models.layers import recurrent
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 

@@ -5,7 +5,7 @@ import pytest
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Inputs, bind, init_params
-from vidcap_jax.models.kbigru import KBiGRU, middle_frame
+from vidcap_jax.models.layers.kbigru import KBiGRU, middle_frame
 from vidcap_jax.models.refocus import Refocus, RefocusConfig
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')

@@ -8,9 +8,9 @@ import pytest
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Inputs, Needs, Noise, bind, init_params
-from vidcap_jax.models.ranked import POOLINGS, TemporalPool, rank_loss
+from vidcap_jax.models.layers.ranked import POOLINGS, TemporalPool, rank_loss
+from vidcap_jax.models.layers.stats_branches import Branches
 from vidcap_jax.models.stats import Stats, StatsConfig
-from vidcap_jax.models.stats_branches import Branches
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 

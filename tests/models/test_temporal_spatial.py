@@ -9,7 +9,7 @@ from vidcap_jax import models
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Inputs, Noise, bind, init_params
-from vidcap_jax.models.dropout import drop
+from vidcap_jax.models.layers.dropout import drop
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')

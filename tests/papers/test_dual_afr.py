@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax.models import draws
-from vidcap_jax.models.attention import weigh
 from vidcap_jax.models.captioner import Inputs, bind
 from vidcap_jax.models.dual_afr import Carry, DualAFR, DualAFRConfig
+from vidcap_jax.models.layers import draws
+from vidcap_jax.models.layers.attention import weigh
 from vidcap_jax.objectives.multi_sample import bound, log_geometric_means, score_term, signals
 
 LAYERS = ('pool2', 'pool3', 'pool4', 'pool5')

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax.models import gumbel
 from vidcap_jax.models.captioner import Inputs, bind, init_params
 from vidcap_jax.models.global2local import (
   Carry,
@@ -16,6 +15,7 @@ from vidcap_jax.models.global2local import (
   select,
   sparse_weights,
 )
+from vidcap_jax.models.layers import gumbel
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 ACTIVATIONS = ('relu', 'sigmoid', 'tanh')

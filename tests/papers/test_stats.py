@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from vidcap_jax.models.captioner import Inputs
-from vidcap_jax.models.ranked import order_violations, rank_loss
+from vidcap_jax.models.layers.ranked import order_violations, rank_loss
+from vidcap_jax.models.layers.stats_branches import cell_means, mix_frames
 from vidcap_jax.models.stats import Carry, Stats, StatsConfig
-from vidcap_jax.models.stats_branches import cell_means, mix_frames
 from vidcap_jax.objectives.cross_entropy import own_word_ratio
 
 V, E = 6, 5

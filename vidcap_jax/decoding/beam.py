@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
-from vidcap_jax.decoding.banks import Banks, by_words, in_groups
+from vidcap_jax.decoding.beam_banks import Banks, by_words, in_groups
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.attention import at_least_float32
 from vidcap_jax.models.captioner import Captioner
+from vidcap_jax.models.layers.attention import at_least_float32
 
 Array = jax.Array
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.attention import at_least_float32
 from vidcap_jax.models.captioner import Captioner, Extras, Noise
+from vidcap_jax.models.layers.attention import at_least_float32
 
 Array = jax.Array
 

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
-from vidcap_jax.decoding import late
+from vidcap_jax.decoding import scan
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import draws as choices
-from vidcap_jax.models.attention import at_least_float32
 from vidcap_jax.models.captioner import Captioner
+from vidcap_jax.models.layers import draws as choices
+from vidcap_jax.models.layers.attention import at_least_float32
 
 Array = jax.Array
 
@@ -80,7 +80,7 @@ def teacher_forcing(
     return carry, Unrolled(hidden, extras.aux, kept, extras.draw_log_prob)
 
   _, S, L = targets.shape
-  return late.scan(captioner, body, memory, captioner.start(memory, S, L), (x, noise))[1]
+  return scan.scan(captioner, body, memory, captioner.start(memory, S, L), (x, noise))[1]
 
 
 def scheduled_sampling(
@@ -151,7 +151,7 @@ def _drawing(
 
   L, _, S = words.shape
   state = (captioner.start(memory, S, L), words[0])
-  return late.scan(captioner, body, memory, state, (words, own, draws, noise))[1]
+  return scan.scan(captioner, body, memory, state, (words, own, draws, noise))[1]
 
 
 def inverse_cdf(logits: Array, draw: Array) -> Array:

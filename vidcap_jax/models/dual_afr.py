@@ -19,12 +19,12 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import draws, recurrent
-from vidcap_jax.models.alignment import ALIGNMENTS, Align, to_maps
-from vidcap_jax.models.attention import AdditiveAttention, Edit, masked_mean, mix, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
-from vidcap_jax.models.dense import StepDense
-from vidcap_jax.models.dropout import drop, keep_masks
+from vidcap_jax.models.layers import draws, recurrent
+from vidcap_jax.models.layers.alignment import ALIGNMENTS, Align, to_maps
+from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_mean, mix, wide
+from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dropout import drop, keep_masks
 
 Array = jax.Array
 CHOICES = ('soft', 'hard')

@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from vidcap_jax.models.attention import at_least_float32, wide
 from vidcap_jax.models.captioner import Inputs, Needs, Noise
-from vidcap_jax.models.dropout import drop, keep_masks
-from vidcap_jax.models.recurrent import GRU
-from vidcap_jax.models.visual import joined_means
+from vidcap_jax.models.layers.attention import at_least_float32, wide
+from vidcap_jax.models.layers.dropout import drop, keep_masks
+from vidcap_jax.models.layers.pooling import joined_means
+from vidcap_jax.models.layers.recurrent import GRU
 
 Array = jax.Array
 

@@ -22,11 +22,11 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import gumbel
-from vidcap_jax.models.attention import BilinearAttention, Edit, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
-from vidcap_jax.models.dropout import drop, keep_masks
-from vidcap_jax.models.recurrent import GRU
+from vidcap_jax.models.layers import gumbel
+from vidcap_jax.models.layers.attention import BilinearAttention, Edit, wide
+from vidcap_jax.models.layers.dropout import drop, keep_masks
+from vidcap_jax.models.layers.recurrent import GRU
 
 Array = jax.Array
 ACTIVATIONS = {'relu': jax.nn.relu, 'sigmoid': jax.nn.sigmoid, 'tanh': jnp.tanh}

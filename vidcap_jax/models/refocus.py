@@ -29,12 +29,19 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import recurrent
-from vidcap_jax.models.attention import BilinearAttention, Edit, masked_mean, mix, weigh, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
-from vidcap_jax.models.dense import StepDense
-from vidcap_jax.models.dropout import drop, keep_masks
-from vidcap_jax.models.kbigru import KBiGRU, middle_frame
+from vidcap_jax.models.layers import recurrent
+from vidcap_jax.models.layers.attention import (
+  BilinearAttention,
+  Edit,
+  masked_mean,
+  mix,
+  weigh,
+  wide,
+)
+from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dropout import drop, keep_masks
+from vidcap_jax.models.layers.kbigru import KBiGRU, middle_frame
 
 Array = jax.Array
 

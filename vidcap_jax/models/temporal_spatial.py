@@ -15,12 +15,12 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import recurrent
-from vidcap_jax.models.attention import AdditiveAttention, Edit, wide
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
-from vidcap_jax.models.dense import StepDense
-from vidcap_jax.models.dropout import drop, keep_masks
-from vidcap_jax.models.visual import joined_means
+from vidcap_jax.models.layers import recurrent
+from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, wide
+from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dropout import drop, keep_masks
+from vidcap_jax.models.layers.pooling import joined_means
 
 Array = jax.Array
 VARIANTS = ('vanilla', 'temporal', 'spatial')

@@ -17,8 +17,8 @@ from ml_collections import ConfigDict
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.attention import at_least_float32
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
+from vidcap_jax.models.layers.attention import at_least_float32
 from vidcap_jax.objectives.cross_entropy import cross_entropy, own_word_ratio, token_log_probs
 from vidcap_jax.objectives.objective import Objective
 

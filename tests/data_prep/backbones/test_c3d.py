@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from data_prep.backbones import c3d
-from data_prep.weights import WeightsError
 from tests.data_prep.backbones import seeded
 from tests.data_prep.feature_files import torch_zip
-from vidcap_jax.models import alignment
+from vidcap_jax.features.backbones import c3d
+from vidcap_jax.features.weights import WeightsError
+from vidcap_jax.models.layers import alignment
 
 EXPECTED = pathlib.Path(__file__).with_name('expected.npz')
 OUTPUTS = ('pool1', 'pool2', 'pool3', 'pool4', 'pool5', 'fc6', 'fc7')

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from data_prep import torch_pickle, video
-from data_prep.backbones import efficientnet
+from vidcap_jax.features import torch_pickle, video
+from vidcap_jax.features.backbones import efficientnet
 
 TRAFFIC_LIGHT, ANALOG_CLOCK, UPRIGHT_PIANO = 920, 409, 881
 

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from data_prep import extractors, networks, weights
-from data_prep.backbones import c3d, timm_images, vggish
 from tests.data_prep.backbones import seeded
 from tests.data_prep.feature_files import torch_zip
+from vidcap_jax.features import extractors, networks, weights
+from vidcap_jax.features.backbones import c3d, timm_images, vggish
 
 C3D = ('c3d_fc7', 'c3d_pool2', 'c3d_pool3', 'c3d_pool4', 'c3d_pool5')
 

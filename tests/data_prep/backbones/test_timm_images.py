@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from data_prep import extractors, weights
+from vidcap_jax.features import extractors, weights
 
 REASON = 'the extra "torch" is not installed'
 torch = pytest.importorskip('torch', reason=REASON)
 timm = pytest.importorskip('timm', reason=REASON)
 
-from data_prep.backbones import timm_images  # noqa: E402
+from vidcap_jax.features.backbones import timm_images  # noqa: E402
 
 
 @pytest.fixture

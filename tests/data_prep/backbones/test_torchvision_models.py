@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from data_prep import extractors, weights
+from vidcap_jax.features import extractors, weights
 
 REASON = 'the extra "torch" is not installed'
 torch = pytest.importorskip('torch', reason=REASON)
 torchvision = pytest.importorskip('torchvision', reason=REASON)
 
-from data_prep.backbones import (  # noqa: E402
+from vidcap_jax.features.backbones import (  # noqa: E402
   torchvision_models,
   torchvision_regions,
   torchvision_videos,

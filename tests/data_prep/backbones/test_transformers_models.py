@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from data_prep import extractors, weights
+from vidcap_jax.features import extractors, weights
 
 REASON = 'the extra "torch" is not installed'
 torch = pytest.importorskip('torch', reason=REASON)
 transformers = pytest.importorskip('transformers', reason=REASON)
 
-from data_prep.backbones import transformers_models  # noqa: E402
+from vidcap_jax.features.backbones import transformers_models  # noqa: E402
 
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
 SMALL = {

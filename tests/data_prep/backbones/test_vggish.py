@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from data_prep.backbones import log_mel, vggish
-from data_prep.weights import WeightsError
 from tests.data_prep.backbones import seeded
 from tests.data_prep.feature_files import torch_zip
+from vidcap_jax.features.backbones import log_mel, vggish
+from vidcap_jax.features.weights import WeightsError
 
 EXPECTED = pathlib.Path(__file__).with_name('expected.npz')
 spectrogram = jax.jit(log_mel.log_mel)

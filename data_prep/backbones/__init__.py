@@ -1,6 +1,0 @@
-"""The networks that features come from: a module each, and one for each family known by name.
-
-``efficientnet``, ``c3d`` and ``vggish`` (with ``log_mel``) are written in JAX; ``timm_images``,
-``torchvision_regions``, ``torchvision_videos`` and ``transformers_models`` run PyTorch's (the extra
-``torch``). ``data_prep.networks`` and ``data_prep.extractors`` list what can be asked for.
-"""

@@ -1,0 +1,208 @@
+"""What a build will write, found before it writes: videos per split, streams, shards."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from data_prep.dataset import writer
+from vidcap_jax.annotations import splits
+from vidcap_jax.annotations.model import AnnotatedVideo
+from vidcap_jax.data.schema import DataError, Dropped
+from vidcap_jax.features.formats import FeatureReader, names, open_features, read_sidecar
+from vidcap_jax.features.formats.check import describe
+from vidcap_jax.features.formats.declarations import Declarations
+from vidcap_jax.progress import progress
+
+SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
+SHOWN = 20  # Problems listed in one message.
+
+Videos = Mapping[str, Sequence[AnnotatedVideo]]  # By split.
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+  """One shard to write: its videos, and the key of all that it is made from."""
+
+  split: str
+  file: str
+  videos: Sequence[AnnotatedVideo]
+  key: str
+
+
+def open_reader(stream: str, path: str, declared: Declarations) -> FeatureReader:
+  """A stream's features as declared; DataError as of ``open_features``."""
+  return open_features(stream, path, declared.keys.get(stream), declared.rows.get(stream))
+
+
+def open_sources(
+  features: Mapping[str, str],
+  videos: Videos,
+  declared: Declarations,
+  *,
+  dtype: str,
+  aliases: Mapping[str, str],
+) -> list[writer.Source]:
+  """Opens the feature streams, and finds each one's kind and sizes.
+
+  Args:
+    features: stream -> path.
+    videos: by split.
+    declared: what is said of the streams.
+    dtype: of storage.
+    aliases: video id -> other name that its features may have.
+
+  Raises:
+    DataError: nothing at a path, no features there for any of the videos, several that one video
+      may have, or arrays that are of no known or of another layout.
+  """
+  ids = [v.video_id for part in videos.values() for v in part]
+  normal = names.normal_form(declared.match)
+  sources = []
+  for stream_name, path in features.items():
+    reader = open_reader(stream_name, path, declared)
+    known = read_sidecar(stream_name, path)
+    found = names.match(ids, reader.ids, aliases, normal, stream_name)
+    if not found:
+      raise DataError(
+        f'stream {stream_name!r}: no features in {path} are named by a video of the splits: '
+        f'features {splits.three(reader.ids)}; videos {splits.three(ids)}; see --match and --id_map'
+      )
+    stream, layout = describe(
+      stream_name,
+      reader,
+      _sample(found),
+      declared=declared.layouts.get(stream_name) or known.get('layout'),
+      kind=declared.kinds.get(stream_name) or known.get('kind'),
+      dtype=dtype,
+      optional=stream_name in declared.optional,
+      known=known,
+    )
+    limits = (declared.max_frames.get(stream_name), declared.max_regions.get(stream_name))
+    block = declared.blocks.get(stream_name)
+    sources.append(writer.Source(stream, reader, found, layout, *limits, block))
+  return sources
+
+
+def _sample(names_of: Mapping[str, str]) -> list[str]:
+  found = list(names_of.values())
+  return found[:: max(1, len(found) // SAMPLES)][:SAMPLES]
+
+
+def drop_lacking(
+  videos: Videos, sources: Sequence[writer.Source], *, skip: bool
+) -> tuple[dict[str, list[AnnotatedVideo]], list[Dropped]]:
+  """Leaves out videos that lack features, and training videos without a caption.
+
+  Args:
+    videos: by split.
+    sources: the streams.
+    skip: leave videos without features out; otherwise they are an error.
+
+  Raises:
+    DataError: videos without features, listed, where they are not to be skipped; a split that is
+      left empty.
+  """
+  kept: dict[str, list[AnnotatedVideo]] = {}
+  dropped = []
+  lacking = set()
+  for split, part in videos.items():
+    kept[split] = []
+    for video in part:
+      required = [s for s in sources if not s.stream.optional]
+      lacks = [s.stream.name for s in required if video.video_id not in s.names]
+      if lacks:
+        lacking.add(video.video_id)
+        dropped.append(Dropped(video.video_id, split, f'no features in {", ".join(lacks)}'))
+      elif split == 'train' and not video.captions:
+        dropped.append(Dropped(video.video_id, split, 'no caption to train on'))
+      else:
+        kept[split].append(video)
+  if lacking and not skip:
+    where = ', '.join(f'{s.stream.name} in {s.reader.path}' for s in sources)
+    raise DataError(
+      f'{len(lacking)} of {sum(map(len, videos.values()))} videos have no features ({where}): '
+      + listed(f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking)
+      + ''.join(map(_left_over, sources))
+      + '; leave them out with --missing=skip, or name streams that may be absent in --optional'
+    )
+  check_not_empty(kept, dropped)
+  return kept, dropped
+
+
+def _left_over(source: writer.Source) -> str:
+  unused = source.unused
+  return f'; features of {source.stream.name} without video: {splits.three(unused)}' * bool(unused)
+
+
+def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
+  """DataError for a split without videos: it would only fail later, the cause harder to see."""
+  for split, part in videos.items():
+    if part:
+      continue
+    these = [d for d in dropped if d.split == split]
+    why = 'none is listed for it'
+    if these:
+      first = these[0]
+      why = f'all {len(these)} were dropped, the first ({first.video_id}): {first.reason}'
+    raise DataError(f'split {split!r} is left without videos: {why}')
+
+
+def plan_shards(
+  dataset: str,
+  videos: Videos,
+  sources: Sequence[writer.Source],
+  align: Mapping[str, str],
+  shard_mb: float,
+) -> list[ShardPlan]:
+  """Cuts each split into shards of about ``shard_mb`` MiB."""
+  size = max(1.0, sum(map(_bytes_per_video, sources)))
+  per_shard = max(1, int(shard_mb * 2**20 / size))
+  plan = []
+  for split, part in videos.items():
+    shards = [part[i : i + per_shard] for i in range(0, len(part), per_shard)]
+    for i, shard in enumerate(shards):
+      file = writer.shard_name(dataset, split, i, len(shards))
+      plan.append(ShardPlan(split, file, shard, writer.shard_key(shard, sources, align)))
+  return plan
+
+
+def _bytes_per_video(source: writer.Source) -> float:
+  sizes = []
+  for name in _sample(source.names):
+    try:
+      array = source.reader.read(name)
+    except DataError:  # Reported when it is its turn.
+      continue
+    kept = min(1.0, (source.max_frames or len(array)) / max(1, len(array))) if array.ndim else 1.0
+    sizes.append(array.size * kept)
+  width = 2 if source.stream.dtype == 'float16' else 4
+  return width * sum(sizes) / max(1, len(sizes))
+
+
+def check_features(
+  videos: Sequence[AnnotatedVideo], sources: Sequence[writer.Source], align: Mapping[str, str]
+) -> None:
+  """Reads every feature once; DataError names all that are bad."""
+  problems = []
+  for video in progress(videos, len(videos), 'checking features'):
+    try:
+      writer.load_video(video, sources, align)
+    except DataError as error:
+      problems.append(f'{video.video_id}: {error}')
+  raise_bad(problems, len(videos))
+
+
+def raise_bad(problems: Sequence[str], videos: int) -> None:
+  """DataError for problems, each of one of so many videos; nothing if there are none."""
+  if problems:
+    raise DataError(
+      f'{len(problems)} of {videos} videos have bad features: '
+      + listed(problems)
+      + '; leave them out with --bad=skip'
+    )
+
+
+def listed(problems) -> str:
+  """The first problems, and how many more there are."""
+  problems = list(problems)
+  more = f'; and {len(problems) - SHOWN} more' if len(problems) > SHOWN else ''
+  return '; '.join(problems[:SHOWN]) + more

@@ -1,0 +1,110 @@
+r"""Data sets whose right answers are known, one for each claim that the models make.
+
+    python -m data_prep.synthetic.probes --probe=object --out=DIR --seed=0
+
+writes DIR/features, DIR/captions.jsonl, DIR/truth.json (what decides each caption, and where it can
+be seen) and the data set itself, DIR/dataset. What the clips are like: ``probe_clips.py``.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from data_prep.dataset.builder import Options, build
+from data_prep.synthetic.probe_clips import PROBES, SIZES, clips
+from vidcap_jax.data.schema import DataError
+from vidcap_jax.features.recipe import check_recipe, write_text
+
+TRUTH = 'truth.json'
+ANNOTATIONS = 'captions.jsonl'
+DATA_SET = 'dataset'
+MAX_WORDS = 8  # of a caption
+_VERSION = 2  # of the clips: changes whenever a seed would give others
+
+
+def prepare(
+  directory: str | pathlib.Path, name: str, seed: int = 0, sizes: Mapping[str, int] = SIZES
+) -> str:
+  """Writes a probe's data set and its truth; returns the data set's folder.
+
+  A call on a finished folder returns at once, one that was killed is made good by the next.
+
+  Raises:
+    DataError: an unknown probe, or the folder holds something else.
+  """
+  directory = pathlib.Path(directory)
+  made = clips(name, seed, sizes)
+  recipe = {'version': _VERSION, 'probe': name, 'seed': seed, 'sizes': dict(sizes)}
+  check_recipe(directory, recipe, 'data_prep.synthetic.probes')
+  if (directory / TRUTH).is_file():  # written last
+    return str(directory / DATA_SET)
+  rows, truth = [], {}
+  for stream in PROBES[name].kinds:
+    (directory / 'features' / stream).mkdir(parents=True, exist_ok=True)
+  for split, part in made.items():
+    for i, clip in enumerate(part):
+      video_id = f'{split}{i}'
+      for stream, array in clip.features.items():
+        np.save(directory / 'features' / stream / f'{video_id}.npy', array.astype(np.float16))
+      rows.append({'video_id': video_id, 'split': split, 'caption': clip.caption})
+      answers = [dataclasses.asdict(answer) for answer in clip.answers]
+      truth[video_id] = {'split': split, 'caption': clip.caption, 'answers': answers}
+  write_text(directory / ANNOTATIONS, ''.join(json.dumps(row) + '\n' for row in rows))
+  build(
+    Options(
+      form='jsonl',
+      annotations=(str(directory / ANNOTATIONS),),
+      features={stream: str(directory / 'features' / stream) for stream in PROBES[name].kinds},
+      kinds=PROBES[name].kinds,
+      out=str(directory / DATA_SET),
+      name=f'probe_{name}',
+      min_count=1,
+      max_words=MAX_WORDS,
+      overwrite=True,  # what an interrupted call left
+    )
+  )
+  write_text(directory / TRUTH, json.dumps(truth) + '\n')
+  return str(directory / DATA_SET)
+
+
+def read_truth(data_set: str | pathlib.Path) -> dict[str, dict]:
+  """What ``prepare`` planted: video id -> split, caption and answers, as in ``Answer``.
+
+  Raises:
+    DataError: not a data set made by ``prepare``.
+  """
+  path = pathlib.Path(data_set).resolve().parent / TRUTH
+  if not path.is_file():
+    raise DataError(f'{path}: no such file; {data_set} was not made by data_prep.synthetic.probes')
+  return json.loads(path.read_text())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Entry point; returns the exit code."""
+  parser = argparse.ArgumentParser(
+    prog='python -m data_prep.synthetic.probes',
+    description='Makes clips with known answers and builds a data set of them.',
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+    epilog='\n'.join(f'{name:8} {probe.claim}' for name, probe in PROBES.items()),
+  )
+  add = parser.add_argument
+  add('--probe', required=True, metavar='NAME', help=', '.join(PROBES))
+  add('--out', required=True, metavar='DIR', help='folder for features, truth and data set')
+  add('--seed', type=int, default=0, help='of prototypes and clips (default: %(default)s)')
+  args = parser.parse_args(argv)
+  try:
+    data_set = prepare(args.out, args.probe, args.seed)
+  except (DataError, OSError) as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+  print(f'{data_set}: ready; --config.data.dir={data_set} trains on it')
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

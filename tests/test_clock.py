@@ -1,0 +1,75 @@
+import pytest
+
+from vidcap_jax.training import clock as clock_module
+from vidcap_jax.training.clock import Clock
+
+
+@pytest.fixture
+def now(monkeypatch):
+  """A clock of ours: ``now(seconds)`` lets time pass."""
+  seconds = [100.0]
+  monkeypatch.setattr(clock_module.time, 'perf_counter', lambda: seconds[0])
+
+  def wait(more):
+    seconds[0] += more
+
+  return wait
+
+
+def test_clock_reads_rate_and_input_wait_since_the_last_reading(now):
+  def batches():
+    for _ in range(4):
+      now(1.0)
+      yield 'batch'
+
+  clock = Clock(0, 100)
+  readings = []
+  for step, _ in enumerate(clock.watch(batches()), 1):
+    now(3.0)
+    clock.captions += 8
+    if step % 2 == 0:
+      readings.append(clock.read(step))
+  expected = {'captions_per_second': 2.0, 'input_wait': 0.25, 'seconds': 8.0}
+  assert readings == [pytest.approx(expected)] * 2
+
+
+def test_clock_leaves_out_what_it_was_paused_for(now):
+  clock = Clock(0, 10)
+  clock.captions = 10
+  now(2.0)
+  with clock.paused():
+    now(50.0)
+  assert clock.read(1)['captions_per_second'] == pytest.approx(5.0)
+
+
+def test_the_first_step_and_its_compilation_are_left_out(now):
+  clock = Clock(0, 10)
+  clock.captions = 8
+  now(100.0)
+  clock.compiled(1)
+  clock.captions = 16
+  now(2.0)
+  assert clock.read(3)['captions_per_second'] == pytest.approx(8.0)
+  assert clock.line(3, RECORD).endswith('ETA 7s')
+
+
+RECORD = {
+  'epoch': 1.5,
+  'smooth_loss': 3.14159,
+  'learning_rate': 4e-4,
+  'captions_per_second': 123.4,
+  'input_wait': 0.256,
+}
+
+
+def test_progress_line(now):
+  clock = Clock(10, 100)
+  now(20.0)
+  clock.read(20)  # the first reading holds the compilation, but nothing else is known: 2 s a step
+  line = clock.line(20, RECORD)
+  assert line == (
+    'step 20/100 epoch 1.50 loss 3.142 lr 0.0004 | 123 captions/s, input wait 26 %, ETA 2m40s'
+  )
+  now(5.0)
+  clock.read(30)  # 0.5 s a step
+  assert clock.line(30, RECORD).endswith('ETA 35s')

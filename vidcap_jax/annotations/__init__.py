@@ -1,0 +1,84 @@
+"""Annotation files in the forms they come in, read into one: videos with captions and a split.
+
+Each form is a module with ``read(paths) -> Annotations``; ``FORMATS`` lists them.
+"""
+
+import functools
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+
+from vidcap_jax.annotations import (
+  activitynet,
+  captions_json,
+  coco,
+  cocotalk,
+  karpathy,
+  lsmdc,
+  msrvtt,
+  msvd,
+  msvd_corpus,
+  rows,
+  vatex,
+  webvid,
+)
+from vidcap_jax.annotations.model import Annotations
+from vidcap_jax.data.schema import DataError
+
+Reader = Callable[[Sequence[pathlib.Path]], Annotations]
+
+# Each form's reader by language of the captions; None where the form is not of one language.
+FORMATS: Mapping[str, Mapping[str | None, Reader]] = {
+  'msrvtt': {'en': msrvtt.read},
+  'msvd': {'en': msvd.read},
+  'msvd_corpus': {'en': msvd_corpus.read},
+  'vatex': {code: functools.partial(vatex.read, language=code) for code in vatex.CAPTIONS},
+  'lsmdc': {'en': lsmdc.read},
+  'activitynet': {'en': activitynet.read},
+  'webvid': {'en': webvid.read},
+  'coco': {None: coco.read},
+  'karpathy': {None: karpathy.read},
+  'cocotalk': {None: cocotalk.read},
+  'json': {None: captions_json.read},
+  'pickle': {None: captions_json.read_pickles},
+  'jsonl': {None: rows.read_jsonl},
+  'csv': {None: rows.read_csv},
+}
+
+
+def read_annotations(form: str, paths: Sequence[str], language: str | None = None) -> Annotations:
+  """Reads annotation files of one form; several files are read as one.
+
+  Args:
+    form: a key of ``FORMATS``.
+    paths: the files.
+    language: which captions to read, where the form has those of several languages.
+
+  Raises:
+    DataError: unknown form or language, missing or malformed file (with line or key),
+      contradicting splits.
+  """
+  if form not in FORMATS:
+    raise DataError(f'unknown annotation format {form!r}; known: {", ".join(FORMATS)}')
+  language = _language(form, language)
+  found = [pathlib.Path(path) for path in paths]
+  for path in found:
+    if not path.exists():
+      raise DataError(f'{path}: no such annotation file')
+  annotations = FORMATS[form][language](found)
+  annotations.language = language
+  if not annotations.videos:
+    raise DataError(f'{", ".join(paths)}: no video in it; is it of the format {form!r}?')
+  return annotations
+
+
+def _language(form: str, wanted: str | None) -> str | None:
+  """The key of the form's reader; DataError where one has to be chosen, or there is none such."""
+  known = list(FORMATS[form])
+  if wanted is None and len(known) == 1:
+    return known[0]
+  if wanted in known:
+    return wanted
+  if known == [None]:
+    raise DataError(f'--language={wanted}: the format {form!r} is of no one language; leave it out')
+  codes = ' or '.join(f'--language={code}' for code in known)
+  raise DataError(f'the format {form!r} has captions in certain languages; give {codes}')

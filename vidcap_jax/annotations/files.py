@@ -1,0 +1,157 @@
+"""Annotation files as text, JSON or tables; what cannot be read is an error that says where."""
+
+import codecs
+import csv
+import io
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from vidcap_jax.data.schema import DataError
+from vidcap_jax.features.plain_pickle import PickleError, load_plain
+
+
+def read_text(path: pathlib.Path) -> str:
+  """A UTF-8 file's text, without byte order mark.
+
+  Raises:
+    DataError: unreadable, or not UTF-8 (with the byte's position).
+  """
+  try:
+    return path.read_bytes().decode('utf-8-sig')
+  except OSError as error:
+    raise DataError(f'{path}: cannot be read: {error.strerror}') from None
+  except UnicodeDecodeError as error:
+    wide = error.object[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    raise DataError(
+      f'{path}: not UTF-8 text at byte {error.start}; convert it to UTF-8, '
+      f'as with iconv -f {"UTF-16" if wide else "WINDOWS-1252"} -t UTF-8'
+    ) from None
+
+
+def read_lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+  """The lines that are not blank, each after its place (``line 3``).
+
+  Raises:
+    DataError: as ``read_text``.
+  """
+  # Not splitlines(): captions may hold characters that it takes for line breaks.
+  for number, line in enumerate(read_text(path).split('\n'), 1):
+    if line.strip():
+      yield f'line {number}', line.rstrip('\r')
+
+
+def read_json(path: pathlib.Path):
+  """A JSON file's contents.
+
+  Raises:
+    DataError: not JSON, or an object that has a key twice, of which all but one would be lost.
+  """
+  text = read_text(path)
+  try:
+    return parse_json(text)
+  except ValueError as error:
+    raise DataError(f'{path}: not a JSON file: {error}') from None
+
+
+def read_pickle(path: pathlib.Path):
+  """The containers, numbers and texts in a pickle, of Python 2 too; no code in it is run.
+
+  Raises:
+    DataError: unreadable, damaged, nested too deep, or it asks for code to be run.
+  """
+  try:
+    with path.open('rb') as file:
+      return _texts(load_plain(file), 8)
+  except OSError as error:
+    raise DataError(f'{path}: cannot be read: {error.strerror}') from None
+  except (PickleError, UnicodeDecodeError) as error:
+    raise DataError(f'{path}: {error}') from None
+
+
+def _texts(value, depth: int):
+  """The same with Python 2's texts, which come as bytes, as texts."""
+  if not depth:  # One that holds itself ends here.
+    raise PickleError('containers nested too deep')
+  if isinstance(value, bytes):
+    return value.decode()
+  if isinstance(value, list | tuple):
+    return [_texts(item, depth - 1) for item in value]
+  if not isinstance(value, dict):
+    return value
+  found = {
+    key.decode() if isinstance(key, bytes) else key: _texts(v, depth - 1)
+    for key, v in dict.items(value)
+  }
+  if len(found) < len(value):
+    raise PickleError('two keys of one name')
+  return found
+
+
+def parse_json(text: str):
+  """What JSON text says; ValueError if it isn't JSON, nested too deep, or has a key twice."""
+  try:
+    return json.loads(text, object_pairs_hook=_object)
+  except RecursionError:
+    raise ValueError('nested too deep') from None
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+  found = dict(pairs)
+  if len(found) < len(pairs):
+    twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    raise ValueError(f'{len(twice)} keys are there twice in one object: {", ".join(twice[:5])}')
+  return found
+
+
+def read_table(
+  path: pathlib.Path, columns: Sequence[Sequence[str]]
+) -> Iterator[tuple[str, dict[str, str] | str]]:
+  """The rows of a comma-separated file with a header (tab-separated, if it is called .tsv).
+
+  Args:
+    path: the file.
+    columns: of each group of names, one has to be in the header.
+
+  Yields:
+    The place, and the row by column or what is wrong with it.
+
+  Raises:
+    DataError: no usable header, or text that is not CSV, such as a quote that is never closed.
+  """
+  delimiter = '\t' if path.suffix.lower() == '.tsv' else ','
+  text = io.StringIO(read_text(path), newline='')
+  reader = csv.DictReader(text, delimiter=delimiter, strict=True)
+  try:
+    header = [(name or '').strip() for name in reader.fieldnames or ()]
+    _check_header(path, header, columns)
+    reader.fieldnames = header
+    for row in reader:
+      fits = None not in row and None not in row.values()
+      yield (
+        f'line {reader.line_num}',
+        row if fits else f'not {len(header)} fields, as the header has',
+      )
+  except csv.Error as error:
+    raise DataError(f'{path}: line {reader.line_num + 1}: not CSV: {error}') from None
+
+
+def _check_header(
+  path: pathlib.Path, header: Sequence[str], columns: Sequence[Sequence[str]]
+) -> None:
+  for names in columns:
+    if not set(names) & set(header):
+      raise DataError(
+        f'{path}: the first line must name the columns, one of them {" or ".join(names)}; '
+        f'found: {", ".join(header) or "nothing"}'
+      )
+  if len(set(header)) != len(header):
+    raise DataError(f'{path}: a column name is there twice: {", ".join(header)}')
+
+
+def malformed(path: pathlib.Path, problems: Sequence[tuple[str, str]]) -> DataError:
+  """One error for all malformed places of a file: (where in the file, what), five of them shown."""
+  shown = '; '.join(f'{where}: {what}' for where, what in problems[:5])
+  more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
+  return DataError(f'{path}: {shown}{more}')

@@ -1,0 +1,62 @@
+"""Karpathy's dataset_coco.json: ``{"images": [{"cocoid", "split", "sentences": [{"raw"}]}]}``.
+
+The id is ``cocoid``, or ``imgid`` in files without it (Flickr30k's), as those name the features. A
+sentence's text is ``raw``, or its ``tokens``. ``restval``, which is trained on as a rule, is train.
+"""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from vidcap_jax.annotations.files import read_json
+from vidcap_jax.annotations.model import Annotations, Entry
+from vidcap_jax.data.schema import DataError
+
+REST = 'restval'
+
+
+def read(paths: Sequence[pathlib.Path]) -> Annotations:
+  """Reads one or more files.
+
+  Raises:
+    DataError: not such a file, or an entry without what it needs.
+  """
+  annotations = Annotations()
+  for path in paths:
+    annotations.read(path, _entries(path))
+  return annotations
+
+
+def split_of(image: dict):
+  """What an image says of its split."""
+  return 'train' if image.get('split') == REST else image.get('split')
+
+
+def _entries(path: pathlib.Path) -> Iterator[tuple[str, Entry | str]]:
+  data = read_json(path)
+  if not isinstance(data, dict) or not isinstance(data.get('images'), list):
+    raise DataError(f'{path}: not such a file: it needs an object with a list "images"')
+  for i, image in enumerate(data['images']):
+    where = f'images[{i}]'
+    if not isinstance(image, dict):
+      yield where, 'not an object'
+      continue
+    sentences = image.get('sentences', [])
+    if not isinstance(sentences, list) or not all(isinstance(s, dict) for s in sentences):
+      yield where, '"sentences" is not a list of objects'
+      continue
+    captions = [_text(sentence) for sentence in sentences]
+    if None in captions:
+      yield (
+        where,
+        f'sentences[{captions.index(None)}]: no text under "raw", no words under "tokens"',
+      )
+      continue
+    name = image.get('cocoid', image.get('imgid'))
+    yield where, Entry(name, captions, split_of(image), source=image.get('filename'))
+
+
+def _text(sentence: dict) -> str | None:
+  text, words = sentence.get('raw'), sentence.get('tokens')
+  if text is None and isinstance(words, list) and all(isinstance(word, str) for word in words):
+    return ' '.join(words)
+  return text if isinstance(text, str) else None

@@ -1,0 +1,67 @@
+"""MSVD as it was collected: a CSV with columns VideoID, Start, End, Language and Description.
+
+A clip's id is ``VideoID_Start_End``, as its file is named. English rows are read; the others are
+left out and counted by language. A row labelled English in letters that are not Latin is kept and
+reported: nothing here guesses at languages. A file's name may say its split, as train.csv does. The
+usual splits are numbers of the S2VT text form, so they need its mapping: ``--splits=msvd
+--id_map=youtube_mapping.txt``.
+"""
+
+import pathlib
+import re
+from collections.abc import Iterator, Sequence
+
+from vidcap_jax.annotations.files import read_table
+from vidcap_jax.annotations.model import Annotations, Entry, read_id, split_in_name
+from vidcap_jax.annotations.text import script
+from vidcap_jax.data.schema import DataError
+
+# A program that rewrites the table may make 5.0 of 5.
+_SECONDS = re.compile(r'([0-9]+)(\.0*)?')
+
+COLUMNS = ('VideoID', 'Start', 'End', 'Language', 'Description')
+
+
+def read(paths: Sequence[pathlib.Path]) -> Annotations:
+  """Reads the corpus.
+
+  Raises:
+    DataError: a column is missing, or a row has no id or times that are not whole seconds.
+  """
+  annotations = Annotations()
+  scripts: dict[str, list[str]] = {}
+  for path in paths:
+    annotations.read(path, _entries(path, annotations, scripts))
+  for name, places in scripts.items():
+    annotations.notes.append(
+      f'{len(places)} captions are labelled English and written in {name} letters; '
+      f'they are kept (first: {places[0]})'
+    )
+  return annotations
+
+
+def _entries(
+  path: pathlib.Path, annotations: Annotations, scripts: dict[str, list[str]]
+) -> Iterator[tuple[str, Entry | str]]:
+  split = split_in_name(path)
+  for where, row in read_table(path, [(name,) for name in COLUMNS]):
+    if isinstance(row, str):
+      yield where, row
+      continue
+    source, start, end, language, text = (row[name].strip() for name in COLUMNS)
+    times = [_SECONDS.fullmatch(text) for text in (start, end)]
+    if not (source and times[0] and times[1]):
+      yield where, f'no clip: VideoID {source!r}, Start {start!r}, End {end!r}'
+      continue
+    try:
+      clip = read_id(f'{source}_{times[0][1]}_{times[1][1]}')
+    except DataError as error:
+      yield where, str(error)
+      continue
+    if language.casefold() == 'english':
+      if (letters := script(text)) not in ('Latin', ''):
+        scripts.setdefault(letters, []).append(f'{path}: {where}')
+      yield where, Entry(clip, text, split, source=source)
+    else:
+      annotations.leave_out(f'in {language.capitalize() or "no named language"}', clip)
+      yield where, Entry(clip, split=split, source=source)

@@ -1,0 +1,207 @@
+"""Which video belongs to which split: from a split file, or from the annotation itself."""
+
+import pathlib
+from collections.abc import Iterable, Mapping
+
+from vidcap_jax.annotations import published
+from vidcap_jax.annotations.files import parse_json, read_json, read_lines, read_table, read_text
+from vidcap_jax.annotations.model import (
+  AnnotatedVideo,
+  Annotations,
+  normalize_split,
+  read_id,
+  split_in_name,
+)
+from vidcap_jax.annotations.rows import ID_FIELDS
+from vidcap_jax.data.schema import DataError
+
+
+def choose(splits: str, annotations: Annotations, names: Mapping[str, str]) -> dict[str, list[str]]:
+  """The splits that ``--splits`` asks for.
+
+  Args:
+    splits: a key of ``published.NUMBERED``, or files with commas between them (see
+      ``read_splits``).
+    annotations: as read.
+    names: other names of videos.
+
+  Returns:
+    split -> ids.
+
+  Raises:
+    DataError: as the functions it calls.
+  """
+  if splits in published.NUMBERED:
+    return published.by_number(splits, annotations, names)
+  return read_splits([splits] if pathlib.Path(splits).exists() else splits.split(','))
+
+
+def read_splits(paths: Iterable) -> dict[str, list[str]]:
+  """Reads split files; split names are normalised.
+
+  A .json file is an object ``{split: [ids]}``, or has it under ``videos`` with the numbers of ids
+  like video5 (video-caption.pytorch's info.json). Any other is a list of ids whose name says its
+  split: a .csv with a header (an id may be in several rows), or text with an id a line or with one
+  JSON list.
+
+  Raises:
+    DataError: another form, two names for one split, or an id that is listed twice.
+  """
+  splits: dict[str, list[str]] = {}
+  seen: dict[str, str] = {}
+  twice = []
+  for path in map(pathlib.Path, paths):
+    if not path.is_file():
+      raise DataError(f'{path}: no such split file, nor one of {", ".join(published.NUMBERED)}')
+    for name, ids in _listed(path):
+      try:
+        split = normalize_split(name)
+        if split in splits:
+          raise DataError(f'split {split!r} is there twice')
+        splits[split] = [read_id(video_id) for video_id in ids]
+      except DataError as error:
+        raise DataError(f'{path}: split {name!r}: {error}') from None
+      for video_id in splits[split]:
+        if video_id in seen:
+          twice.append(f'{video_id} ({seen[video_id]} and {split})')
+        seen[video_id] = split
+  if twice:
+    more = f' and {len(twice) - 5} more' if len(twice) > 5 else ''
+    raise DataError(f'{path}: ids listed twice: {", ".join(twice[:5])}{more}')
+  return splits
+
+
+def _listed(path: pathlib.Path) -> list[tuple[str, list]]:
+  """(split, ids as they stand there) of one file."""
+  if path.suffix.lower() == '.json':
+    data = read_json(path)
+    if isinstance(data, dict) and 'ix_to_word' in data and isinstance(data.get('videos'), dict):
+      data = {name: _numbered(ids) for name, ids in data['videos'].items()}
+    if not isinstance(data, dict) or not all(isinstance(ids, list) for ids in data.values()):
+      raise DataError(f'{path}: a split file is an object {{"train": [ids], "val": [ids], …}}')
+    return list(data.items())
+  split = split_in_name(path)
+  if split is None:
+    raise DataError(f'{path}: the name of a list of ids must say its split, as train.txt does')
+  if path.suffix.lower() not in ('.csv', '.tsv'):
+    return [(split, _lines(path))]
+  ids: dict[str, None] = {}
+  for where, row in read_table(path, [ID_FIELDS]):
+    if isinstance(row, str):
+      raise DataError(f'{path}: {where}: {row}')
+    ids[next(row[name] for name in ID_FIELDS if name in row)] = None
+  return [(split, list(ids))]
+
+
+def _lines(path: pathlib.Path) -> list:
+  """The ids in a text, one a line, or as one JSON list."""
+  if not read_text(path).lstrip().startswith('['):
+    return [line for _, line in read_lines(path)]
+  try:
+    found = parse_json(read_text(path))
+  except ValueError as error:
+    raise DataError(f'{path}: not a JSON list, though it begins like one: {error}') from None
+  if not isinstance(found, list):
+    raise DataError(f'{path}: not a JSON list of ids')
+  return found
+
+
+def _numbered(ids):
+  if not isinstance(ids, list):
+    return ids
+  return [f'video{n}' if type(n) is int else n for n in ids]
+
+
+def read_id_map(path) -> dict[str, str]:
+  """Reads other names of videos: lines ``other_name id``, as MSVD's youtube_mapping.txt has them.
+
+  Returns:
+    each of two names -> the other, so that either may be the annotation's.
+
+  Raises:
+    DataError: another form, or a name with two others.
+  """
+  path = pathlib.Path(path)
+  if not path.is_file():
+    raise DataError(f'{path}: no such id map')
+  names: dict[str, str] = {}
+  for where, line in read_lines(path):
+    pair = line.split()
+    if len(pair) != 2:
+      raise DataError(f'{path}: {where}: not "other_name id": {line[:60]!r}')
+    for name, other in (pair, pair[::-1]):
+      if names.setdefault(name, other) != other:
+        raise DataError(f'{path}: {where}: {name!r} has two other names')
+  return names
+
+
+def assign(
+  annotations: Annotations,
+  listed: Mapping[str, list[str]] | None = None,
+  everything: str | None = None,
+) -> tuple[dict[str, list[AnnotatedVideo]], list[AnnotatedVideo]]:
+  """Sorts the videos into splits, each in the order of the annotation.
+
+  Args:
+    annotations: as read.
+    listed: split -> ids, instead of the annotation's own splits. Listed videos that are not
+      annotated come last in their split, without captions.
+    everything: name of one split that takes all videos, instead.
+
+  Returns:
+    split -> videos; and the videos that are in no split.
+
+  Raises:
+    DataError: no split is known for any video, or none of the listed ids is annotated.
+  """
+  videos = annotations.videos
+  if everything is not None:
+    return {normalize_split(everything): list(videos.values())}, []
+  if listed is None:
+    split_of = {v.video_id: v.split for v in videos.values() if v.split is not None}
+    if not split_of:
+      raise DataError(
+        f'{annotations.undecided or "the annotation says no splits"}; give a split file with '
+        f'--splits=FILE, published ones with --splits={"|".join(published.NUMBERED)}, '
+        'or put all videos into one with --split=train (or test)'
+      )
+    names = list(dict.fromkeys(split_of.values()))
+  else:
+    split_of = {video_id: split for split, ids in listed.items() for video_id in ids}
+    names = list(listed)
+    if split_of and not split_of.keys() & videos.keys():
+      raise DataError(
+        'no video of the split file is in the annotation: '
+        f'{three(split_of)} there, {three(videos)} in the annotation'
+      )
+  splits: dict[str, list[AnnotatedVideo]] = {name: [] for name in names}
+  unassigned = []
+  for video in videos.values():
+    if split := split_of.get(video.video_id):
+      splits[split].append(video)
+    else:
+      unassigned.append(video)
+  for video_id, split in split_of.items():
+    if video_id not in videos:
+      splits[split].append(AnnotatedVideo(video_id))
+  return splits, unassigned
+
+
+def shared_sources(videos: Mapping[str, list[AnnotatedVideo]]) -> list[str]:
+  """A note on sources of which several splits have clips; none if there are no such."""
+  splits: dict[str, set[str]] = {}
+  for split, part in videos.items():
+    for video in part:
+      if video.source:
+        splits.setdefault(video.source, set()).add(split)
+  shared = [source for source, of in splits.items() if len(of) > 1]
+  if not shared:
+    return []
+  where = ' and '.join(split for split in videos if split in splits[shared[0]])
+  return [f'{len(shared)} sources have clips in several splits (first: {shared[0]}, in {where})']
+
+
+def three(ids) -> str:
+  """The first three ids, for messages."""
+  ids = list(ids)
+  return ', '.join(repr(i) for i in ids[:3]) + (', …' if len(ids) > 3 else '')

@@ -1,0 +1,154 @@
+"""A checkpoint found, read and made ready to caption; nothing else is needed for it."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from etils import epath
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import models
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.data.schema import DataError, Stream, stream_from_dict
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.decoding.decode import LATER, check_decode
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.files import read_json
+from vidcap_jax.models import sharding
+from vidcap_jax.models.captioner import init_params, is_captioner
+from vidcap_jax.models.streams import example_inputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+  """A checkpoint ready to caption: the module, its parameters, and what it was trained on."""
+
+  path: epath.Path
+  meta: Mapping
+  config: ConfigDict
+  module: nn.Module
+  params: Any
+  mesh: Mesh
+  vocabulary: Vocabulary
+  streams: tuple[Stream, ...]
+
+  @property
+  def key_frames(self) -> Mapping[str, int]:
+    """By video id, those that the model was trained with; {} for none."""
+    return self.meta.get('key_frames', {})
+
+  @property
+  def length(self) -> int:
+    """L, tokens of a caption with EOS, as the checkpoint was trained."""
+    return (self.config.data.max_words or self.vocabulary.max_words) + 1
+
+
+def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:
+  """The step folder that a workdir, stage folder or step folder stands for.
+
+  A workdir means the best checkpoint of its last finished stage that makes captions, or of its last
+  stage with checkpoints if none is finished.
+
+  Raises:
+    DataError: no checkpoint there.
+  """
+  folder = epath.Path(path)
+  if not folder.is_dir():
+    raise DataError(f'{setting}={path}: no such folder')
+  if (best := checkpoint.best_step(folder)) is not None:
+    return folder / str(best)
+  if folder.name.isdigit() and int(folder.name) in checkpoint.steps(folder.parent):
+    return folder
+  finished = finished_stages(folder)
+  stages = [folder / 'checkpoints' / name for name in reversed(finished)]
+  if not stages:
+    parent = folder / 'checkpoints'
+    stages = sorted(parent.iterdir(), key=lambda p: -p.stat().mtime) if parent.is_dir() else []
+  found = [(stage, checkpoint.best_step(stage)) for stage in stages]
+  paths = [stage / str(best) for stage, best in found if best is not None]
+  if paths:
+    # Of a recipe whose last stage ranks captions, a captioner is what is meant.
+    return next((path for path in paths if not _ranks_captions(path)), paths[0])
+  if seeds := sorted(str(run) for run in folder.glob('seed_*') if run.is_dir()):
+    raise DataError(
+      f'{setting}={path}: the runs of several seeds; give the workdir of one: {", ".join(seeds)}'
+    )
+  raise DataError(f'{setting}={path}: no checkpoint in this folder; give a workdir or step folder')
+
+
+def _ranks_captions(path: epath.Path) -> bool:
+  return checkpoint.read_meta(path)['config']['model']['name'] == 'embedding'
+
+
+def finished_stages(workdir: epath.Path) -> dict[str, dict]:
+  """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
+  path = workdir / 'stages.json'
+  return read_json(path) if path.is_file() else {}
+
+
+def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
+  """Reads a step folder; nothing else is needed to caption features.
+
+  Args:
+    path: from ``find_checkpoint``.
+    mesh: of all devices.
+    decode: changes to the decoding settings, each 'key=value'; several words with commas between.
+
+  Raises:
+    DataError: no checkpoint there.
+    ConfigError: an unknown decoding setting or a value that is not of its type.
+  """
+  meta = checkpoint.read_meta(path)
+  config = ConfigDict(meta['config'])
+  config.decode = ConfigDict({**LATER, **config.decode})
+  for change in decode:
+    _change(config.decode, change)
+  check_decode(config.decode)
+  vocabulary = Vocabulary.from_dict(meta['vocabulary'])
+  streams = tuple(stream_from_dict(s) for s in meta['streams'])
+  module = models.build(config.model, len(vocabulary), config.train.dtype)
+  sizes = params_by_size(streams, config)
+  how = config.mesh.get('params', 'replicated')
+  shardings = sharding.of_params(how, mesh, len(vocabulary), sizes)
+  params = checkpoint.read_params(path, checkpoint.abstract(sizes(len(vocabulary)), shardings))
+  return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
+
+
+def require_captioner(restored: Restored) -> None:
+  """ConfigError for a checkpoint of a model that makes no captions."""
+  if not is_captioner(restored.module):
+    raise ConfigError(
+      f'{restored.path} is of model {restored.config.model.name!r}, which compares captions with '
+      'videos and makes none; give the checkpoint of another stage, WORKDIR/checkpoints/STAGE, or '
+      'score this one with --mode=evaluate'
+    )
+
+
+def _change(decode: ConfigDict, change: str) -> None:
+  key, _, value = change.partition('=')
+  if key not in decode:
+    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(decode)}')
+  kind = type(decode[key])
+  try:
+    words = kind in (list, tuple)
+    decode[key] = kind(filter(None, value.split(','))) if words else kind(value)
+  except ValueError:
+    raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
+
+
+def params_by_size(streams: Sequence[Stream], config: ConfigDict) -> Callable[[int], Any]:
+  """Vocabulary size -> shapes and dtypes of the parameters of a config's model."""
+
+  def of_size(V):
+    return abstract_params(models.build(config.model, V, config.train.dtype), streams, config)
+
+  return of_size
+
+
+def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:
+  """Shapes and dtypes of a module's parameters."""
+  inputs = example_inputs(streams, config, module.config.needs)
+  return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))

@@ -1,0 +1,121 @@
+"""What each --mode does with its flags."""
+
+import pathlib
+import sys
+from collections.abc import Sequence
+
+import jax
+from absl import flags
+from etils import epath
+from jax.sharding import Mesh
+from ml_collections import config_flags
+
+from vidcap_jax import files
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.cli import flags as command_line
+from vidcap_jax.cli.flags import required
+from vidcap_jax.decoding.ensemble import check_weights
+from vidcap_jax.distributed import runtime
+from vidcap_jax.distributed.mesh import is_main, layout, make_mesh
+from vidcap_jax.errors import UserError
+from vidcap_jax.evaluation import evaluate
+from vidcap_jax.inference import export, predict
+from vidcap_jax.training import experiment, train
+
+
+def train_mode() -> int:
+  """Trains all stages; 143 after SIGTERM, as a shell reports what was stopped and did not fail."""
+  config, workdir = required(command_line.CONFIG), epath.Path(required(command_line.WORKDIR))
+  config.log.profile = command_line.PROFILE.value or config.log.profile
+  runtime.apply(config.runtime)
+  config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
+  try:
+    experiment.run(config, workdir, make_mesh(config.mesh.data, config.mesh.model))
+  except train.Preempted as stopped:
+    print(stopped, file=sys.stderr)
+    return 128 + stopped.signal
+  return 0
+
+
+def evaluate_mode() -> int:
+  """Captions and scores a split."""
+  paths, weights = _checkpoints()
+  output = command_line.OUTPUT.value
+  if len(paths) > 1 and not output:
+    raise UserError(
+      'what several checkpoints say together are the results of none of them; say where to write '
+      'them: --output=DIR'
+    )
+  given = command_line.FALLBACK.value
+  path = restore.find_checkpoint(given, '--fallback') if given else None
+  mesh = _mesh()
+  if output and is_main():
+    files.check_output('--output', output, folder=True)
+  first, *others = _restored(paths, mesh)
+  fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
+  data, split = command_line.DATA.value, command_line.SPLIT.value
+  evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
+  return 0
+
+
+def predict_mode() -> int:
+  """Captions videos or feature files; 1 if some could not be."""
+  paths, weights = _checkpoints()
+  first, *others = _restored(paths, _mesh())
+  return predict.predict(first, required(command_line.INPUTS), others, weights)
+
+
+def export_mode() -> int:
+  """Writes a checkpoint's decoders for other programs."""
+  if jax.process_count() > 1:  # all would write the same folder
+    raise UserError(
+      f'--mode=export is for one process, and here are {jax.process_count()}: start it once, '
+      'outside the job'
+    )
+  paths, _ = _checkpoints()
+  if len(paths) > 1:
+    raise UserError('--mode=export takes one checkpoint; several together are not exported')
+  (first,) = _restored(paths, _mesh())
+  export.export(first, pathlib.Path(required(command_line.OUT)))
+  return 0
+
+
+def _mesh() -> Mesh:
+  """All devices; stdout may be for captions alone, so what it is goes to stderr."""
+  mesh = make_mesh()
+  if is_main() and jax.process_count() > 1:
+    print(layout(mesh), file=sys.stderr, flush=True)
+  return mesh
+
+
+def _checkpoints() -> tuple[list[epath.Path], list[float] | None]:
+  """Where those of --checkpoint are, and --weights of them: looked at before any is read."""
+  weights = command_line.weights()
+  given = required(command_line.CHECKPOINT).split(',')
+  if not all(given):
+    raise UserError(f'--checkpoint={",".join(given)}: there is no name beside one of the commas')
+  if weights and len(given) == 1:
+    raise UserError('--weights are of several checkpoints; there is one: leave them out')
+  if weights:
+    check_weights(weights, len(given))
+  return [restore.find_checkpoint(path) for path in given], weights
+
+
+def _restored(paths: Sequence[epath.Path], mesh: Mesh) -> list[Restored]:
+  """The checkpoints; of several the first, whose settings count, and those that caption with it."""
+  members = [restore.restore(path, mesh, command_line.DECODE.value) for path in paths]
+  # How it computes is the checkpoint's; where compiled programs are kept is the training machine's.
+  runtime.apply({**members[0].config.get('runtime', {}), 'compilation_cache': ''})
+  return members
+
+
+RUN = {
+  'train': train_mode,
+  'evaluate': evaluate_mode,
+  'predict': predict_mode,
+  'export': export_mode,
+}
+
+# The flag that says where a mode writes.
+RESULTS = {'train': '--workdir', 'evaluate': '--output', 'predict': None, 'export': '--out'}

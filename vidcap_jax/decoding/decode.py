@@ -1,0 +1,84 @@
+"""The ``decode`` section of a config: checked, and carried out."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from vidcap_jax.decoding.beam import beam_search
+from vidcap_jax.decoding.beam_banks import in_groups
+from vidcap_jax.decoding.constraints import Constraints
+from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.captioner import Captioner
+
+Array = jax.Array
+METHODS = ('beam', 'greedy', 'sample')
+# What checkpoints mean that were made before these settings.
+LATER = {'n_best': 1, 'groups': 1, 'diversity': 0.5, 'force': ()}
+
+
+def check_decode(settings: Mapping) -> None:
+  """ConfigError for decoding settings that make no sense, before anything is computed."""
+  method, most = settings['method'], {'beam': settings['beam'], 'greedy': 1}
+  if method not in METHODS:
+    raise ConfigError(f'unknown decode.method {method!r}; known: {", ".join(METHODS)}')
+  for name, least in (('beam', 1), ('min_length', 0), ('no_repeat_ngram', 0), ('n_best', 1)):
+    if settings[name] < least:
+      raise ConfigError(f'decode.{name} must be at least {least}, got {settings[name]}')
+  for name in ('length_penalty', 'diversity', 'temperature', 'top_p'):
+    if not math.isfinite(settings[name]):
+      raise ConfigError(f'decode.{name}={settings[name]}: not a finite number')
+  if settings['n_best'] > most.get(method, settings['n_best']):
+    raise ConfigError(
+      f'decode.n_best={settings["n_best"]}: method {method!r} makes {most[method]} of a video at '
+      "most; raise decode.beam, or set decode.method to 'sample'"
+    )
+  grouped = settings['groups'] > 1
+  if method != 'beam' and (grouped or settings['force']):
+    raise ConfigError(f"decode.groups and decode.force need decode.method 'beam', not {method!r}")
+  if grouped and settings['force']:
+    raise ConfigError('decode.force and decode.groups do not go together; leave one of them out')
+  in_groups(settings['beam'], settings['groups'], settings['diversity'])
+  Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+
+
+def decode(
+  captioner: Captioner,
+  memory: Any,
+  L: int,
+  settings: Mapping,
+  key: Array,
+  rows: Array,
+  forced: Sequence[int] = (),
+) -> Captions:
+  """Captions (B, n_best, L) of videos, best first; samples in no order.
+
+  Args:
+    memory: from ``captioner.encode``.
+    settings: a config's ``decode`` section.
+    key, rows: of samples, whose randomness is each video's own: see ``uniform_draws``.
+    forced: the ids of the words in ``settings['force']``.
+  """
+  constraints = Constraints(
+    min_length=settings['min_length'], no_repeat_ngram=settings['no_repeat_ngram']
+  )
+  if settings['method'] == 'beam':
+    return beam_search(
+      captioner,
+      memory,
+      L,
+      settings['beam'],
+      length_penalty=settings['length_penalty'],
+      n_best=settings['n_best'],
+      constraints=constraints,
+      groups=settings['groups'],
+      diversity=settings['diversity'],
+      forced=forced,
+    )
+  if settings['method'] == 'greedy':
+    return greedy(captioner, memory, L, constraints=constraints)
+  draws = uniform_draws(key, rows, settings['n_best'], L)
+  sampling = Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+  return sample(captioner, memory, draws, sampling=sampling, constraints=constraints)

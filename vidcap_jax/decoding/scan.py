@@ -1,0 +1,119 @@
+"""A scan over words whose weights get their gradients in one product after the last word.
+
+Differentiated as it stands, a scan adds a matrix as large as the weights to their gradient at every
+word. Here a product y_t = x_t W is followed by the addition of zeros: the gradient with respect to
+those is that of y_t, and W's is the sum over words of x_t^T times it, which is one large product.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from vidcap_jax.models.captioner import Captioner
+from vidcap_jax.models.layers.dense import StepDense
+
+Array = jax.Array
+# What is done at every word with weights of a module, by the path of the module and the number of
+# the call: the layer's inputs or word ids, or zeros like its outputs.
+Calls = dict[tuple[tuple[str, ...], int], Array]
+Body = Callable[[Captioner, Any, Any, Any], tuple[Any, Any]]
+
+
+def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> tuple[Any, Any]:
+  """``jax.lax.scan`` of (state, x) -> body(captioner, memory, state, x), over xs from init.
+
+  Gradients are those of the plain scan, sums taken in another order. Late are those of
+  ``StepDense`` kernels and of the table ``words``; all other parameters' are as usual.
+
+  Args:
+    body: must not close over anything that is differentiated.
+  """
+  if captioner.rebind is None:
+    return jax.lax.scan(functools.partial(body, captioner, memory), init, xs)
+  rebind = captioner.rebind
+
+  @jax.custom_vjp
+  def run(params, memory, init, xs):
+    return jax.lax.scan(functools.partial(body, rebind(params), memory), init, xs)
+
+  def forward(params, memory, init, xs):
+    first = jax.tree.map(lambda x: x[0], xs)
+    length = len(jax.tree.leaves(xs)[0])
+    outputs = jax.eval_shape(functools.partial(_watched, body, rebind), params, memory, init, first)
+    zeros = {call: jnp.zeros((length, *y.shape), y.dtype) for call, y in outputs[3].items()}
+
+    def watched_scan(params, memory, init, xs, zeros):
+      params = _map_weights(lambda _, weight: jax.lax.stop_gradient(weight), params, zeros)
+
+      def step(state, x):
+        state, out, inputs, _ = _watched(body, rebind, params, memory, state, *x)
+        return state, (out, inputs)
+
+      state, (out, inputs) = jax.lax.scan(step, init, (xs, zeros))
+      return (state, out), inputs
+
+    result, pull_back, inputs = jax.vjp(watched_scan, params, memory, init, xs, zeros, has_aux=True)
+    return result, (pull_back, inputs)
+
+  def backward(kept, cotangent):
+    pull_back, inputs = kept
+    params, *others, outputs = pull_back(cotangent)
+
+    def gradient(path, weight):
+      calls = [call for call in inputs if call[0] == path]
+      return sum((_late(weight, inputs[c], outputs[c]) for c in calls), jnp.zeros_like(weight))
+
+    return _map_weights(gradient, params, inputs), *others
+
+  run.defvjp(forward, backward)
+  return run(captioner.params, memory, init, xs)
+
+
+def _watched(body: Body, rebind, params, memory, state, x, zeros: Calls | None = None):
+  """One step, with zeros added to what ``StepDense`` and ``words`` give.
+
+  Returns:
+    The step's two results; those layers' inputs; their outputs.
+  """
+  inputs: Calls = {}
+  outputs: Calls = {}
+
+  def intercept(call, args, kwargs, context):
+    module, y = context.module, call(*args, **kwargs)
+    is_table = isinstance(module, nn.Embed) and module.name == 'words'
+    if context.method_name != '__call__' or not (is_table or isinstance(module, StepDense)):
+      return y
+    number = sum(path == module.path for path, _ in inputs)
+    inputs[module.path, number], outputs[module.path, number] = args[0], y
+    return y if zeros is None else y + zeros[module.path, number]
+
+  with nn.intercept_methods(intercept):
+    state, out = body(rebind(params), memory, state, x)
+  return state, out, inputs, outputs
+
+
+def _late(weight: Array, inputs: Array, outputs: Array) -> Array:
+  """The gradient of a kernel (D, F) or table (V, F) by those of its outputs (L, …, F)."""
+  if jnp.issubdtype(inputs.dtype, jnp.integer):
+    return jnp.zeros_like(weight).at[inputs].add(outputs.astype(weight.dtype))
+  # Axes are kept apart, as videos may be spread over devices.
+  every = tuple(range(outputs.ndim - 1))
+  return jnp.tensordot(
+    inputs.astype(outputs.dtype), outputs, (every, every), preferred_element_type=weight.dtype
+  )
+
+
+def _map_weights(change: Callable, params: Any, calls: Calls) -> Any:
+  """Parameters with change(path, weight) in place of the kernels and tables of those calls."""
+  paths = {path for path, _ in calls}
+
+  def leaf(keys, weight):
+    *path, name = (key.key for key in keys)
+    late = tuple(path) in paths and name in ('kernel', 'embedding')
+    return change(tuple(path), weight) if late else weight
+
+  return jax.tree_util.tree_map_with_path(leaf, params)

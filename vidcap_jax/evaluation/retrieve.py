@@ -1,0 +1,95 @@
+"""Embedding videos and captions of a split and ranking them: how embeddings are scored."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax.data.records import Video
+from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.vocabulary import PAD, Vocabulary
+from vidcap_jax.distributed import mesh as distributed
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation import retrieval
+from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.progress import progress
+
+
+def make_scorer(
+  config: ConfigDict,
+  module: nn.Module,
+  streams: Sequence[Stream],
+  vocabulary: Vocabulary,
+  length: int,
+  mesh: Mesh,
+  label: str = '',
+) -> Callable[[Any, Iterable[tuple[int, Mapping]], Sequence[Video]], dict[str, float]]:
+  """A function (params, batches, texts) -> retrieval scores, compiled once.
+
+  Args:
+    config, module, streams, vocabulary: a stage's or a checkpoint's.
+    length: L, tokens of a caption.
+    mesh: of all devices.
+    label: of a progress line over the captions, on stderr of process 0; '': none.
+
+  ``batches`` are of all videos (``captioning.eval_batches``), ``texts`` the same videos in order
+  with all their captions, one at least.
+  """
+  # Captions come in the shape of training's batches, whichever videos they belong to.
+  (host, hosts), S = distributed.block(mesh), config.data.captions_per_video
+  rows = config.eval.batch_size + -config.eval.batch_size % mesh.shape['data']
+
+  @jax.jit
+  def embed_videos(params, batch):
+    inputs = to_inputs(batch, streams, config.data.standardise)
+    return module.apply({'params': params}, inputs, method='embed_videos')
+
+  @jax.jit
+  def embed_captions(params, tokens):
+    return module.apply({'params': params}, tokens, tokens != PAD, method='embed_captions')
+
+  def score(params, batches, texts):
+    videos = []
+    for _, batch in batches:
+      batch = distributed.to_devices(batch, mesh)
+      index, made = distributed.to_host((batch['video_index'], embed_videos(params, batch)))
+      videos.append(made[index >= 0])
+    tokens = np.array([vocabulary.encode(c, length) for v in texts for c in v.captions], np.int32)
+    padded = np.pad(tokens, ((0, -len(tokens) % (rows * S)), (0, 0)), constant_values=PAD)
+    blocks: Iterable[np.ndarray] = padded.reshape(-1, hosts, rows // hosts, S, length)
+    if label and distributed.is_main():
+      told = {'unit': 'captions', 'each': rows * S, 'first': 'compiling'}
+      blocks = progress(blocks, len(tokens), label, **told)
+    captions = []
+    for block in blocks:
+      mine = distributed.to_devices({'captions': block[host]}, mesh)['captions']
+      made = distributed.to_host(embed_captions(params, mine))  # (rows, S, H)
+      captions.append(made.reshape(rows * S, -1))
+    owner = np.repeat(np.arange(len(texts)), [len(video.captions) for video in texts])
+    ranked = retrieval.ranks(np.concatenate(videos), np.concatenate(captions)[: len(tokens)], owner)
+    return retrieval.scores(*ranked)
+
+  return score
+
+
+def check_validation(settings: Mapping, split: str, texts: Sequence[Video]) -> None:
+  """Whether retrieval can choose the best checkpoint.
+
+  Raises:
+    ConfigError: ``eval.metric`` is no score of retrieval in which more is better.
+    DataError: no video of the split has a caption.
+  """
+  if settings['metric'] not in retrieval.SCORES:
+    raise ConfigError(
+      f'eval.metric {settings["metric"]!r} is none of the scores by which a model that makes no '
+      f'captions is validated: {", ".join(retrieval.SCORES)}'
+    )
+  if not any(video.captions for video in texts):
+    raise DataError(
+      f'no video of split {split!r} has a caption to retrieve; set config.data.val_split to a '
+      'split with captions'
+    )

@@ -1,0 +1,173 @@
+"""From one video file to its streams' features, in one pass over the file."""
+
+import pathlib
+from collections import deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from vidcap_jax.features import extractors, networks, video
+from vidcap_jax.features.networks import Forward, Network
+
+Outputs = dict[str, np.ndarray]
+
+
+def extract_video(
+  path: str | pathlib.Path,
+  streams: Mapping[str, Mapping],
+  notes: list[str] | None = None,
+) -> dict[str, np.ndarray]:
+  """The features of one video file.
+
+  Args:
+    path: the file.
+    streams: name -> description as of ``extractors.describe`` (a manifest's streams as dicts will
+      do).
+    notes: gets a line for a file that is damaged in part; see ``video.read``.
+
+  Returns:
+    name -> float32 array, axes by kind as in ``schema.KINDS``. A stream of sound has T = 0 where
+    the video has none.
+
+  Raises:
+    ExtractorError: a stream that can't be reproduced.
+    video.VideoError: a file that gives no frame.
+    ModuleNotFoundError: PyAV or the weights are not installed.
+  """
+  checked = {name: extractors.check(name, description) for name, description in streams.items()}
+  passes: dict[tuple, list[str]] = {}  # of streams that share a network and what it reads
+  for name, description in checked.items():
+    network = extractors.get(description['extractor']).network
+    passes.setdefault((network, *description['sampling'].items()), []).append(name)
+  readers = {}
+  for key, names in passes.items():
+    kinds = [extractors.get(checked[name]['extractor']) for name in names]
+    wanted = tuple(sorted({output for kind in kinds for output in kind.outputs}))
+    readers[key] = _reader(key[0], wanted, checked[names[0]]['sampling'])
+
+  lines: list[str] = []
+  for key, given in video.read(path, {k: r.wants for k, r in readers.items()}, lines):
+    readers[key].add(given.image if isinstance(given, video.Frame) else given)
+  result = {}
+  for key, names in passes.items():
+    outputs = readers[key].finish(lines, path)
+    for name in names:
+      extractor = extractors.get(checked[name]['extractor'])
+      if outputs is None:
+        shape = (0 if n is None else n for n in extractor.shape[1:])
+        result[name] = np.zeros((0, *shape), np.float32)
+      else:
+        result[name] = extractor.finish(*(outputs[o] for o in extractor.outputs))
+  if notes is not None:
+    notes.extend(dict.fromkeys(lines))
+  return {name: result[name] for name in streams}
+
+
+class _Batches:
+  """Runs a network over inputs given one at a time."""
+
+  def __init__(self, network: Network, forward: Forward, wanted: tuple[str, ...]):
+    self._size, self._forward, self._wanted = network.batch, forward, wanted
+    self._batch: np.ndarray | None = None
+    self._filled = 0
+    self._parts: dict[str, list[np.ndarray]] = {output: [] for output in wanted}
+
+  def add(self, item: np.ndarray) -> None:
+    if self._batch is None:
+      self._batch = np.zeros((self._size, *item.shape), item.dtype)
+    self._batch[self._filled] = item
+    self._filled += 1
+    if self._filled == self._size:
+      self._flush()
+
+  def _flush(self) -> None:
+    assert self._batch is not None
+    self._batch[self._filled :] = 0
+    for output, array in self._forward(self._batch, self._wanted).items():
+      self._parts[output].append(np.array(array[: self._filled], np.float32))
+    self._filled = 0
+
+  def outputs(self) -> Outputs | None:
+    """The network's outputs for all inputs, (T, …) each; None if there were none."""
+    if self._filled:
+      self._flush()
+    if self._batch is None:
+      return None
+    return {output: np.concatenate(arrays) for output, arrays in self._parts.items()}
+
+
+class _Frames:
+  """Feeds a network frame by frame."""
+
+  def __init__(self, network: Network, how: Mapping, batches: _Batches):
+    self.wants: video.Pictures | video.Sound = video.Pictures(how, network.size, network.scale)
+    self._batches = batches
+
+  def add(self, image: np.ndarray) -> None:
+    self._batches.add(image)
+
+  def finish(self, lines: list[str], path) -> Outputs | None:
+    return self._batches.outputs()
+
+
+class _Windows(_Frames):
+  """Feeds a network windows of frames."""
+
+  def __init__(self, network: Network, how: Mapping, batches: _Batches):
+    super().__init__(network, how, batches)
+    self._length, self._stride = how['window'], how['stride']
+    self._recent: deque[np.ndarray] = deque(maxlen=self._length)
+    self._count = 0
+
+  def add(self, image: np.ndarray) -> None:
+    self._recent.append(image)
+    self._count += 1
+    begin = self._count - self._length
+    if begin >= 0 and begin % self._stride == 0:
+      self._batches.add(np.stack(self._recent))
+
+  def finish(self, lines: list[str], path) -> Outputs | None:
+    if 0 < self._count < self._length:
+      repeated = [self._recent[-1]] * (self._length - self._count)
+      self._batches.add(np.stack([*self._recent, *repeated]))
+    return self._batches.outputs()
+
+
+class _Stretches:
+  """Feeds a network stretches of sound."""
+
+  def __init__(self, network: Network, how: Mapping, batches: _Batches):
+    self.wants: video.Pictures | video.Sound = video.Sound(network.rate)
+    assert network.size is not None
+    self._size, self._hop = network.size, max(1, round(how['hop'] * network.rate))
+    self._rate, self._batches = network.rate, batches
+    self._rest = np.zeros(0, np.float32)  # from where the next stretch begins
+    self._ahead = 0  # samples between the sound given so far and the next stretch
+    self._heard = 0
+
+  def add(self, samples: np.ndarray) -> None:
+    self._heard += len(samples)
+    skipped = min(self._ahead, len(samples))
+    self._ahead -= skipped
+    rest = np.concatenate([self._rest, samples[skipped:]])
+    while len(rest) >= self._size:
+      self._batches.add(rest[: self._size])
+      self._ahead += max(0, self._hop - len(rest))
+      rest = rest[self._hop :]
+    self._rest = rest
+
+  def finish(self, lines: list[str], path) -> Outputs | None:
+    if 0 < self._heard < self._size:
+      lasts, least = self._heard / self._rate, self._size / self._rate
+      lines.append(
+        f'{path}: {lasts:.2f} seconds of sound, taken for absent (at least {least:.2f} are needed)'
+      )
+    return self._batches.outputs()
+
+
+def _reader(name: str, wanted: tuple[str, ...], how: Mapping) -> _Frames | _Stretches:
+  network = networks.NETWORKS[name]
+  batches = _Batches(network, networks.loaded(name), wanted)
+  if network.reads == 'audio':
+    return _Stretches(network, how, batches)
+  return (_Windows if network.reads == 'windows' else _Frames)(network, how, batches)

@@ -1,0 +1,196 @@
+"""From an array as found to an array as stored: shapes, kinds and values are checked here."""
+
+import collections
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from vidcap_jax.data.schema import KINDS, DataError, Stream
+from vidcap_jax.features.formats import FeatureReader, layout
+from vidcap_jax.features.formats.layout import AXES, Layout
+
+
+def describe(
+  name: str,
+  reader: FeatureReader,
+  samples: Iterable[str],
+  *,
+  declared: str | None,
+  kind: str | None,
+  dtype: str,
+  optional: bool = False,
+  known: Mapping,
+) -> tuple[Stream, Layout]:
+  """Finds a stream's layout, kind and sizes from a few of its videos; the majority decides.
+
+  Args:
+    name: of the stream.
+    reader: its features.
+    samples: names to look at, in the reader.
+    declared: the layout, or None to tell it from the arrays' shapes.
+    kind: as declared, or None to tell it from the layout.
+    dtype: of storage.
+    optional: whether a video may lack the stream.
+    known: the sidecar: extractor, version, sampling.
+
+  Raises:
+    DataError: no sample is readable, they are of no known or of several layouts, or not of the
+      one that is declared.
+  """
+  shapes, failure = [], None
+  for sample in samples:
+    try:
+      shapes.append(reader.read(sample).shape)
+    except DataError as error:
+      failure = error
+  if not shapes:
+    raise DataError(f'stream {name!r}: no readable features among those tried: {failure}')
+  where = f'stream {name!r}: {reader.path}'
+  try:
+    axes = layout.parse(declared) if declared else layout.settle(shapes, kind, name)
+  except DataError as error:
+    raise DataError(f'{where}: {error}') from None
+  if kind not in (None, axes.kind):
+    raise DataError(f'{where}: the layout {axes.axes} is a {axes.kind}, not a {kind}')
+  sizes = _sizes(shapes, axes, where)
+  kind = axes.kind
+  shape = (*(None,) * (len(KINDS[kind]) - len(sizes)), *sizes)
+  stream = Stream(
+    name,
+    kind,
+    shape,
+    dtype=dtype,
+    extractor=known.get('extractor'),
+    version=known.get('version'),
+    sampling=known.get('sampling'),
+    optional=optional,
+  )
+  return stream, axes
+
+
+def _sizes(shapes: Iterable[layout.Shape], axes: Layout, where: str) -> layout.Shape:
+  """The sizes of the axes that do not vary, those of most of the shapes."""
+  shapes = list(shapes)
+  fitting = [shape for shape in map(axes.shape, shapes) if shape is not None]
+  if 2 * len(fitting) < len(shapes):
+    wrong = next(shape for shape in shapes if axes.shape(shape) is None)
+    raise DataError(
+      f'{where}: declared as {axes.kind}, with axes {axes.axes}, but its arrays have '
+      f'{len(wrong)} axes, as in {wrong}'
+    )
+  # The free axes do not take part in the vote.
+  votes = collections.Counter(s[1:] if axes.kind == 'grid' else s[-1:] for s in fitting)
+  ((sizes, count),) = votes.most_common(1)
+  if 2 * count < len(fitting):
+    shown = ', '.join(map(str, list(dict.fromkeys(shapes))[:3]))
+    raise DataError(
+      f'{where}: as {axes.axes}, its arrays ({shown}, …) have no common number of channels; '
+      'declare another --layout'
+    )
+  return sizes
+
+
+def load(
+  reader: FeatureReader,
+  name: str,
+  stream: Stream,
+  axes: Layout | None = None,
+  most_regions: int | None = None,
+) -> np.ndarray:
+  """Reads one video's array and returns it as a record holds it.
+
+  Args:
+    reader: of the stream's features.
+    name: of the video's features in it.
+    stream: what it is to be.
+    axes: layout of the arrays; None: as stored.
+    most_regions: of more regions a frame only those with the highest scores are kept (the first,
+      if the features have no scores).
+
+  Returns:
+    An array of the stream's dtype; a vector as (1, D). An array without frames (of a stream that
+    a video may lack) has T = 0.
+
+  Raises:
+    DataError: unreadable, not numbers, of another shape than the stream, without frames, NaN,
+      infinite, or too large for the dtype. The message names the file.
+  """
+  scores = lambda: reader.read_scores(name)  # noqa: E731
+  where = reader.where(name)
+  return as_stored(reader.read(name), where, stream, axes, most_regions, scores)
+
+
+def as_stored(
+  found: np.ndarray,
+  where: str,
+  stream: Stream,
+  axes: Layout | None = None,
+  most_regions: int | None = None,
+  scores: Callable[[], np.ndarray | None] = lambda: None,
+) -> np.ndarray:
+  """An array at hand as a record holds it; ``where`` it is from, for messages. Else as ``load``."""
+  if found.dtype.kind not in 'fiu':
+    raise DataError(f'{where}: holds {found.dtype}, not real numbers')
+  axes = axes or Layout(AXES[stream.kind])
+  try:
+    array = axes.order(found)
+  except DataError as error:
+    raise DataError(f'{where}: {error}, the stream has {_show(stream.shape)}') from None
+  fits = len(array.shape) == len(stream.shape) and all(
+    want is None or want == have for want, have in zip(stream.shape, array.shape, strict=True)
+  )
+  if not fits:
+    raise DataError(f'{where}: shape {array.shape}, the stream has {_show(stream.shape)}')
+  if stream.kind != 'vector' and not len(array) and not stream.optional:
+    raise DataError(
+      f'{where}: no frames (shape {array.shape}); in a data set built with '
+      f'--optional={stream.name} videos may lack them'
+    )
+  with np.errstate(over='ignore'):
+    stored = np.ascontiguousarray(array, stream.dtype)
+  if not np.isfinite(stored).all():
+    raise DataError(f'{where}: {_not_finite(array, stream.dtype)}')
+  if most_regions is not None and stream.kind == 'regions' and array.shape[1] > most_regions:
+    stored = _best(stored, scores(), most_regions, where)
+  return stored[None] if stream.kind == 'vector' else stored
+
+
+def _best(array: np.ndarray, scores: np.ndarray | None, most: int, where: str) -> np.ndarray:
+  """Of each frame's regions those with the highest scores, highest first, or the first ones.
+
+  Args:
+    array: (T, N, D).
+    scores: (T, N), or None.
+    most: how many to keep.
+    where: for messages.
+  """
+  if scores is None:
+    return array[:, :most]
+  frames, regions, _ = array.shape
+  if scores.size != frames * regions or scores.dtype.kind not in 'fiu':
+    raise DataError(
+      f'{where}: scores are {scores.dtype} of shape {scores.shape}, for {frames} frames of '
+      f'{regions} regions'
+    )
+  if np.isnan(scores).any():
+    raise DataError(f'{where}: {int(np.isnan(scores).sum())} of {scores.size} scores are NaN')
+  ranked = scores.reshape(frames, regions).astype(np.float64)
+  ranked = np.where(array.any(axis=-1), ranked, -np.inf)  # All-zero regions are absent ones.
+  order = np.argsort(-ranked, axis=1, kind='stable')[:, :most]  # (T, most)
+  return np.take_along_axis(array, order[:, :, None], axis=1)
+
+
+def _show(shape) -> str:
+  return '(' + ', '.join('any' if n is None else str(n) for n in shape) + ')'
+
+
+def _not_finite(array: np.ndarray, dtype: str) -> str:
+  if nans := int(np.isnan(array).sum()):
+    return f'{nans} of {array.size} values are NaN'
+  if infinite := int(np.isinf(array).sum()):
+    return f'{infinite} of {array.size} values are infinite'
+  largest = float(np.abs(array.astype(np.float64)).max())
+  return (
+    f'values up to {largest:g} do not fit into {dtype}; a data set built with --dtype=float32 may '
+    'hold them'
+  )

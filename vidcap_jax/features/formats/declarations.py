@@ -1,0 +1,93 @@
+"""What is declared of feature streams, beside where they are."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from vidcap_jax.data.schema import KINDS, DataError
+from vidcap_jax.features.formats import layout, names
+
+POLICIES = ('error', 'truncate', 'resample')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Declarations:
+  """The options of ``data_prep.build`` on streams; mappings are by name of stream.
+
+  Attributes:
+    kinds: a key of ``schema.KINDS``.
+    layouts: order of the axes, as in ``layout.parse``.
+    keys: name of the array where a video has several.
+    rows: id of the first row of a table without ids, the next ones being counted up.
+    match: rules of ``names.normal_form``.
+    optional: streams that a video may lack.
+    max_frames: most frames; of more, that many evenly spaced ones are kept.
+    max_regions: most regions a frame; of more, those with the highest scores are kept.
+    blocks: streams on one clock -> frames of one unit of it; ``max_frames`` keeps whole units.
+    align: 'image+motion' -> one of ``POLICIES``, for streams of equal length.
+    bad: ``fail`` or ``skip`` for videos with unusable features.
+  """
+
+  kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  layouts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  match: Sequence[str] = names.DEFAULT
+  optional: Sequence[str] = ()
+  max_frames: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  max_regions: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+  align: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  bad: str | None = None
+
+
+def check(declared: Declarations, streams: Collection[str]) -> None:
+  """DataError unless the declarations make sense for streams of these names."""
+  together = {group: group.split('+') for group in declared.align}
+  for option, mentioned in (
+    ('--kinds', declared.kinds),
+    ('--layout', declared.layouts),
+    ('--keys', declared.keys),
+    ('--rows', declared.rows),
+    ('--blocks', declared.blocks),
+    ('--optional', declared.optional),
+    ('--max_frames', declared.max_frames),
+    ('--max_regions', declared.max_regions),
+    ('--align', [name for group in together.values() for name in group]),
+  ):
+    for stream in mentioned:
+      if stream not in streams:
+        raise DataError(f'{option}: no stream {stream!r}; there are {", ".join(streams)}')
+  for stream, kind in declared.kinds.items():
+    if kind not in KINDS:
+      raise DataError(f'--kinds: {stream}={kind}: unknown kind; known: {", ".join(KINDS)}')
+  for stream, text in declared.layouts.items():
+    axes = layout.parse(text)
+    if declared.kinds.get(stream, axes.kind) != axes.kind:
+      raise DataError(
+        f'--layout={stream}={text} is a {axes.kind}, --kinds says {declared.kinds[stream]}; '
+        'the layout alone is enough'
+      )
+  names.normal_form(declared.match)
+  for option, limits in (
+    ('--max_frames', declared.max_frames),
+    ('--max_regions', declared.max_regions),
+    ('--blocks', declared.blocks),
+  ):
+    for stream, limit in limits.items():
+      if limit < 1:
+        raise DataError(f'{option}={stream}={limit}: at least 1')
+  for stream, block in declared.blocks.items():
+    if declared.max_frames.get(stream, block) < block:
+      raise DataError(
+        f'--max_frames={stream}={declared.max_frames[stream]}: at least one unit of the clock, '
+        f'{block} frames by --blocks'
+      )
+  grouped: list[str] = []
+  for group, policy in declared.align.items():
+    if policy not in POLICIES:
+      raise DataError(f'--align={group}={policy}: {", ".join(POLICIES)}')
+    if len(together[group]) < 2 or {*grouped} & {*together[group]}:
+      raise DataError(f'--align={group}: two or more streams, each in one group')
+    grouped += together[group]
+  if declared.bad not in (None, 'fail', 'skip'):
+    raise DataError(f'--bad={declared.bad}: fail or skip')

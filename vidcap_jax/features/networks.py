@@ -1,0 +1,164 @@
+"""The networks that extractors run; ``vidcap_jax.features.extractors`` says how they are fed."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from vidcap_jax.features import weights
+from vidcap_jax.features.backbones import random as random_features
+
+# How many numbers the motion stream mixes a frame's 1280 channels into. Most channels are silent
+# most of the time; mixtures of them tell nearly as much with a tenth of the weights to learn.
+MIXED = 128
+
+# (a batch of inputs, names of wanted outputs) -> {output: array (batch, …)}
+Forward = Callable[[np.ndarray, tuple[str, ...]], dict[str, np.ndarray]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+  """A network, and what it wants to read.
+
+  Attributes:
+    size: rows and columns of a frame, its central square; None: whole frames, of any shape. For
+      sound: how many samples it reads at a time.
+    load: gives the function from a batch of inputs to outputs; called once a process, with the
+      paths of ``weights``, if there are any.
+    reads: 'frames', 'windows' or 'audio'.
+    scale: rows or columns of the shorter side that a frame is scaled to before its central square
+      is cut; None: ``size``.
+    batch: inputs of a batch. The last batch of a video is filled up with zeros.
+    window: frames that windows must have; None: any number.
+    rate: samples of sound a second.
+    weights: gives the paths of the weights files, or raises ``weights.WeightsError`` or
+      ModuleNotFoundError saying what to fetch or install; must not load anything.
+  """
+
+  size: int | None
+  load: Callable[..., Forward]
+  reads: str = 'frames'
+  scale: int | None = None
+  batch: int = 8
+  window: int | None = None
+  rate: int = 16_000
+  weights: Callable[[], tuple[pathlib.Path, ...]] | None = None
+
+
+def mixing(channels: int, mixed: int) -> np.ndarray:
+  """Fixed signs (channels, mixed) over the root of channels: keeps sums of squares, nearly."""
+  words = np.random.PCG64(0).random_raw(channels * mixed // 64)
+  bits = words[:, None] >> np.arange(64, dtype=np.uint64) & 1
+  return ((2.0 * bits - 1) / channels**0.5).astype(np.float32).reshape(channels, mixed)
+
+
+def _lite0_weights() -> tuple[pathlib.Path, ...]:
+  from vidcap_jax.features.backbones import efficientnet
+
+  return (efficientnet.weights_path(),)
+
+
+def _load_lite0(_: pathlib.Path) -> Forward:
+  import jax
+  import jax.numpy as jnp
+
+  from vidcap_jax.features.backbones import efficientnet
+
+  # Depthwise convolutions as shifted products are 9 times faster on CPUs, not on accelerators.
+  depthwise = 'shifted' if jax.default_backend() == 'cpu' else 'grouped'
+  parameters = jax.device_put(efficientnet.pretrained())
+  places = jnp.arange(-3.0, 4.0)  # of the cells, from the middle of the frame
+  signs = jnp.asarray(mixing(efficientnet.CHANNELS, MIXED))
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def forward(frames, wanted):
+    grid = efficientnet.feature_map(parameters, frames, depthwise)  # (B, 7, 7, D)
+
+    def moments():
+      mixed = grid @ signs  # (B, 7, 7, MIXED)
+      across = jnp.einsum('brcd,c->bd', mixed, places) / 49
+      down = jnp.einsum('brcd,r->bd', mixed, places) / 49
+      return jnp.concatenate([mixed.mean((1, 2)), across, down], -1)  # (B, 3 MIXED)
+
+    outputs = {'pooled': lambda: grid.mean((1, 2)), 'grid': lambda: grid, 'moments': moments}
+    return {name: outputs[name]() for name in wanted}
+
+  return forward
+
+
+def _c3d_weights() -> tuple[pathlib.Path, ...]:
+  from vidcap_jax.features.backbones import c3d
+
+  mean = weights.found(C3D_MEAN)
+  return (weights.find('c3d', c3d.FETCH), *((mean,) if mean else ()))
+
+
+def _load_c3d(path: pathlib.Path, mean: pathlib.Path | None = None) -> Forward:
+  import jax
+
+  from vidcap_jax.features.backbones import c3d
+
+  parameters = jax.device_put(c3d.read_parameters(path))
+  taken_off = c3d.MEAN if mean is None else c3d.read_mean(mean)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def forward(windows, wanted):
+    return c3d.features(parameters, windows, wanted, taken_off)
+
+  return forward
+
+
+def _vggish_weights() -> tuple[pathlib.Path, ...]:
+  from vidcap_jax.features.backbones import vggish
+
+  return (weights.find('vggish', vggish.FETCH),)
+
+
+def _vggish_and_pca() -> tuple[pathlib.Path, ...]:
+  from vidcap_jax.features.backbones import vggish
+
+  return (*_vggish_weights(), weights.find('vggish_pca', vggish.FETCH_PCA))
+
+
+def _load_vggish(path: pathlib.Path, components: pathlib.Path | None = None) -> Forward:
+  import jax
+
+  from vidcap_jax.features.backbones import vggish
+
+  parameters = jax.device_put(vggish.read_parameters(path))
+  pca = None if components is None else vggish.read_pca(components)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def forward(waves, wanted):
+    return vggish.features(parameters, waves, wanted, pca)
+
+  return forward
+
+
+C3D_MEAN = 'c3d_mean'  # as which weights folders hold a mean cube, or not
+_SOUND = 15_600  # samples of a VGGish spectrogram
+
+NETWORKS: dict[str, Network] = {
+  'efficientnet_lite0': Network(224, _load_lite0, weights=_lite0_weights),
+  'c3d': Network(
+    112, _load_c3d, reads='windows', scale=128, batch=2, window=16, weights=_c3d_weights
+  ),
+  'vggish': Network(_SOUND, _load_vggish, reads='audio', weights=_vggish_weights),
+  'vggish_pca': Network(_SOUND, _load_vggish, reads='audio', weights=_vggish_and_pca),
+  'random': Network(random_features.SIZE, random_features.load),
+  'random_windows': Network(random_features.SIZE, random_features.load_windows, reads='windows'),
+  'random_sound': Network(random_features.SAMPLES, random_features.load_sound, reads='audio'),
+}
+
+
+@functools.cache
+def loaded(name: str) -> Forward:
+  """A network ready to run.
+
+  Raises:
+    weights.WeightsError, ModuleNotFoundError: weights that are not there; says what to do.
+  """
+  network = NETWORKS[name]
+  return network.load() if network.weights is None else network.load(*network.weights())

@@ -1,0 +1,73 @@
+"""A bidirectional GRU that reads a video from a key frame outwards (refocused encoder, eq 4-7)."""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from vidcap_jax.models.layers.attention import wide
+from vidcap_jax.models.layers.recurrent import GRU
+
+Array = jax.Array
+
+
+def middle_frame(mask: Array) -> Array:
+  """The frame before which half of the valid ones lie: (B, T) to (B,), 0 if there is none.
+
+  Of K frames without gaps it is frame floor(K / 2).
+  """
+  count = jnp.cumsum(mask, axis=-1, dtype=jnp.int32)
+  past_half = count > count[:, -1:] // 2
+  return jnp.argmax(past_half, axis=-1).astype(jnp.int32)
+
+
+class KBiGRU(nn.Module):
+  """One GRU from the key frame back to the first frame, one from it on to the last.
+
+  Attributes:
+    features: H, of both GRUs and of the result.
+  """
+
+  features: int
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+
+  def setup(self):
+    dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
+    self.left = GRU(self.features, **dtypes)
+    self.right = GRU(self.features, **dtypes)
+    self.join = nn.Dense(self.features, **dtypes)
+
+  def inputs(self, frames: Array) -> tuple[Array, Array]:
+    """What the two GRUs read of frames (B, T, D), (B, T, 3H) each: once for all key frames."""
+    return self.left.inputs(frames), self.right.inputs(frames)
+
+  def __call__(self, inputs: tuple[Array, Array], mask: Array, key_frame: Array) -> Array:
+    """Encodes each video from its own key frame.
+
+    Args:
+      inputs: from ``inputs``.
+      mask: (B, T); frames that are not valid are passed over.
+      key_frame: (B,), 0 <= key_frame < T.
+
+    Returns:
+      (B, H), equation 7.
+    """
+    at = jnp.arange(mask.shape[1], dtype=key_frame.dtype)[None]
+    key = key_frame[:, None]
+    left, right = inputs
+    # Every video takes T steps; a state stays as it is where its GRU does not read.
+    steps = (left[:, ::-1], (mask & (at <= key))[:, ::-1]), (right, mask & (at >= key))
+    steps = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), steps)  # (T, B, …)
+
+    def step(self, states, steps):
+      cells = (self.left, self.right)
+      moved = [
+        jnp.where(reads[:, None], cell(x, h), h)
+        for cell, h, (x, reads) in zip(cells, states, steps)
+      ]
+      return tuple(moved), None
+
+    scan = nn.scan(step, variable_broadcast='params', split_rngs={'params': False})
+    zeros = jnp.zeros((mask.shape[0], self.features), wide(self.dtype))
+    states, _ = scan(self, (zeros, zeros), steps)
+    return jnp.tanh(self.join(jnp.concatenate(states, axis=-1).astype(self.dtype)))

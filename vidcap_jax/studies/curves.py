@@ -1,0 +1,113 @@
+"""Learning curves: what runs scored while they trained, as a picture.
+
+  python -m vidcap_jax.studies.curves --runs=runs/a,runs/b --out=curves.png
+  python -m vidcap_jax.studies.curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --out=curves.svg
+
+A panel for each metric; a line for each run, its stages one after another. A folder of runs, such
+as that of ``--config.seeds``, stands for all of them.
+"""
+
+import argparse
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from vidcap_jax.errors import UserError
+from vidcap_jax.files import check_output
+from vidcap_jax.studies.drawing import figure
+from vidcap_jax.training.metric_log import read_journal
+
+METRICS = ('CIDEr', 'BLEU_4')
+
+
+def workdirs(names: Sequence[str]) -> list[pathlib.Path]:
+  """The runs that are named, and those in folders that are.
+
+  Raises:
+    UserError: there is none.
+  """
+  found = []
+  for name in names:
+    path = pathlib.Path(name)
+    inside = sorted(journal.parent for journal in path.glob('*/metrics.jsonl'))
+    own = [path] if (path / 'metrics.jsonl').is_file() else inside
+    if not own:
+      raise UserError(f'--runs={name}: neither a workdir nor a folder of them (no metrics.jsonl)')
+    found += own
+  return found
+
+
+def curve(records: Sequence[dict], kind: str, metric: str) -> list[tuple[int, float, str]]:
+  """(steps since the run's beginning, value, stage) of every record of a kind with a metric."""
+  points, before, stage, last = [], 0, '', 0
+  for record in records:
+    if record['stage'] != stage:
+      before, stage = before + last, record['stage']
+    last = record['step']
+    if record['kind'] == kind and record.get(metric) is not None:
+      points.append((before + last, record[metric], stage))
+  return points
+
+
+def draw(runs: Sequence[pathlib.Path], kind: str, metrics: Sequence[str], out: str) -> None:
+  """Writes the picture; its form is that of the file's ending.
+
+  Raises:
+    UserError: no run has a metric; the message lists those there are.
+    ModuleNotFoundError: matplotlib is not installed; says how to install it.
+  """
+  picture = figure(figsize=(5.5 * len(metrics), 4))
+  journals = {run: read_journal(run) for run in runs}
+  for axes, metric in zip(picture.subplots(1, len(metrics), squeeze=False)[0], metrics):
+    curves = {run: curve(records, kind, metric) for run, records in journals.items()}
+    if not any(curves.values()):
+      known = {k for records in journals.values() for r in records if r['kind'] == kind for k in r}
+      raise UserError(
+        f'no run has {metric!r} of {kind!r}; there is: '
+        f'{", ".join(sorted(known - {"stage", "step", "kind"})) or "nothing"}'
+      )
+    for run, points in curves.items():
+      if points:
+        axes.plot(*zip(*((step, value) for step, value, _ in points)), marker='.', label=run.name)
+    _mark_stages(axes, [points for points in curves.values() if points])
+    axes.set(xlabel='step', title=f'{metric}, {kind}')
+    axes.grid(alpha=0.3)
+    axes.legend()
+  picture.savefig(out, dpi=150)
+
+
+def _mark_stages(axes: Any, curves: Sequence[Sequence[tuple[int, float, str]]]) -> None:
+  """A dashed line where the first run's next stage begins, with its name."""
+  points = curves[0]
+  for (step, _, stage), (_, _, after) in zip(points, points[1:]):
+    if after != stage:
+      axes.axvline(step, color='grey', linestyle='--', linewidth=1)
+      axes.annotate(f' {after}', (step, 0.02), xycoords=('data', 'axes fraction'), color='grey')
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = argparse.ArgumentParser(
+    prog='python -m vidcap_jax.studies.curves',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  split = lambda text: text.split(',')  # noqa: E731
+  add = parser.add_argument
+  add('--runs', required=True, type=split, metavar='DIR,…', help='workdirs or folders of them')
+  add(
+    '--metrics', type=split, default=METRICS, metavar='NAME,…', help=f'default {",".join(METRICS)}'
+  )
+  add('--kind', default='val', help="a split's scores, or train (loss, reward …); default val")
+  add('--out', required=True, metavar='FILE', help='.png, .pdf or .svg')
+  options = parser.parse_args(arguments)
+  try:
+    check_output('--out', options.out)
+    draw(workdirs(options.runs), options.kind, options.metrics, options.out)
+  except (UserError, OSError, ValueError, ModuleNotFoundError) as error:
+    sys.exit(f'error: {error}')
+
+
+if __name__ == '__main__':
+  main()

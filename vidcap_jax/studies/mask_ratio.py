@@ -1,0 +1,306 @@
+r"""How scores fall when attention loses its smallest weights (Global2Local, Figure 6).
+
+  python -m vidcap_jax.studies.mask_ratio --checkpoint=WORKDIR --data=DIR --split=test \
+      --attention=temporal_2d,temporal_3d --ratios=0,0.25,0.5,0.75,1 --json=FILE --plot=FILE.png
+
+Works for every model and every attention that it names. At each word the given share of the valid
+weights, the smallest, is set to 0 and the others are scaled to sum to what all did. At ratio 0
+nothing is changed; at 1 nothing is left, and what is attended to becomes a zero vector.
+``A+B`` stands for both attentions at once.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import json
+import logging
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.data import pipeline
+from vidcap_jax.data.key_frames import attach
+from vidcap_jax.data.records import VideoSource, open_split
+from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.decoding.unroll import Captions
+from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.evaluation import evaluate, metrics
+from vidcap_jax.evaluation.java import MetricError, require_java
+from vidcap_jax.evaluation.meteor import Meteor
+from vidcap_jax.files import check_output
+from vidcap_jax.inference import captioning
+from vidcap_jax.models.layers.attention import Edit
+from vidcap_jax.studies.drawing import figure
+
+RATIOS = '0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1'
+SHOWN = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
+
+
+def drop_smallest(weights: jax.Array, mask: jax.Array, ratio: jax.Array) -> jax.Array:
+  """Sets the smallest weights to 0 and scales the others to the same sum.
+
+  Args:
+    weights: (…, N), 0 where not valid.
+    mask: bool (…, N).
+    ratio: () of the valid weights, rounded down to whole slots; of equal ones the first go first.
+
+  Returns:
+    (…, N): the weights themselves where nothing is dropped, zeros where everything is.
+  """
+  slots = mask.sum(axis=-1, keepdims=True, dtype=jnp.int32)
+  # In float32 0.7 * 10 may be less than 7.
+  dropped = jnp.floor(ratio.astype(jnp.float32) * slots.astype(jnp.float32) + 1e-3)
+  order = jnp.argsort(jnp.where(mask, weights, jnp.inf), axis=-1, stable=True)
+  rank = jnp.argsort(order, axis=-1)  # of each slot, from the smallest; not valid ones last
+  kept = jnp.where(mask & (rank >= dropped.astype(jnp.int32)), weights, jnp.zeros_like(weights))
+  total = kept.sum(axis=-1, keepdims=True)
+  scale = weights.sum(axis=-1, keepdims=True) / jnp.where(total > 0, total, jnp.ones_like(total))
+  return jnp.where(dropped > 0, kept * scale, weights)
+
+
+def with_edit(module: nn.Module, edit: Edit) -> nn.Module:
+  """The same module with its attention weights passed through ``edit``."""
+  return module.clone(config=dataclasses.replace(module.config, edit=edit))
+
+
+def attention_names(restored: Restored) -> list[str]:
+  """Names of all attentions of a model, found by tracing a step."""
+  names: set[str] = set()
+
+  def note(name, weights, mask):
+    names.add(name)
+    return weights
+
+  if hasattr(restored.module.config, 'edit'):
+    restore.abstract_params(with_edit(restored.module, note), restored.streams, restored.config)
+  return sorted(names)
+
+
+def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captions]:
+  """A jitted function (params, batch, {attention: ratio}) -> Captions.
+
+  Ratios are data, so all curves share one compilation.
+  """
+
+  @jax.jit
+  def decode(params, batch, ratios):
+    def edit(name, weights, mask):
+      return drop_smallest(weights, mask, ratios[name]) if name in ratios else weights
+
+    module = with_edit(restored.module, edit)
+    about = (restored.streams, restored.vocabulary, restored.config, restored.length)
+    whole = captioning.make_decoder(module, *about)
+    return whole(params, batch)
+
+  return decode
+
+
+def captioner_of(restored: Restored, source: VideoSource, ids: Sequence[str]):
+  """A function {attention: ratio} -> {video id: caption}; each call needs the same names."""
+  decode = make_decoder(restored)
+  source = attach(source, restored.key_frames)
+
+  def caption(ratios: Mapping[str, float]) -> dict[str, str]:
+    shares = {name: jnp.float32(ratio) for name, ratio in ratios.items()}
+    made = captioning.caption_videos(
+      lambda params, batch: decode(params, batch, shares),
+      restored.params,
+      captioning.batches_of(restored, source),
+      ids,
+      restored.vocabulary,
+      restored.mesh,
+    )
+    return {caption['video_id']: caption['caption'] for caption in made}
+
+  return caption
+
+
+def measure(
+  restored: Restored,
+  directory: str,
+  split: str,
+  attentions: Sequence[str],
+  ratios: Sequence[float],
+  wanted: Sequence[str] = metrics.METRICS,
+  say: Callable[[str], None] = lambda line: None,
+) -> dict:
+  """Scores of a split by attention and ratio.
+
+  Args:
+    restored: the checkpoint.
+    directory, split: of the data set; its videos need references.
+    attentions: names, or names joined by '+'.
+    ratios: from 0 to 1.
+    wanted: any of ``metrics.METRICS``.
+    say: told of each result.
+
+  Returns:
+    ``original`` scores, and ``curves``: a list of {attention, ratio, scores, relative}, the last
+    as shares of the original scores (None where those are 0).
+
+  Raises:
+    ConfigError: an attention that the model lacks (lists those it has), a ratio out of range, an
+      unknown metric.
+    DataError, MetricError: data that doesn't fit the checkpoint or can't be scored.
+  """
+  parts = {name: name.split('+') for name in attentions}
+  used = sorted({part for names in parts.values() for part in names})
+  has = attention_names(restored)
+  if unknown := [name for name in used if name not in has]:
+    raise ConfigError(
+      f'--attention: the model {restored.config.model.name!r} has no attention '
+      f'{", ".join(map(repr, unknown))}; it has: {", ".join(has) or "none"}'
+    )
+  if not ratios or any(not 0 <= ratio <= 1 for ratio in ratios):
+    raise ConfigError(f'--ratios: shares from 0 to 1 expected, got {list(ratios)}')
+  if not wanted or (strange := [name for name in wanted if name not in metrics.METRICS]):
+    raise ConfigError(f'--metrics: unknown {strange}; known: {", ".join(metrics.METRICS)}')
+  manifest = read_manifest(directory)
+  if split not in manifest.splits:
+    raise DataError(f'{directory} has no split {split!r}; it has: {", ".join(manifest.splits)}')
+  evaluate.check_streams(restored, manifest, directory)
+  source = open_split(directory, split)
+  texts = list(pipeline.read_texts(source, restored.config.data.threads))
+  if not any(video.captions for video in texts):
+    raise MetricError(f'split {split!r} of {directory} has no references to score captions with')
+  require_java()
+  references = metrics.prepare_references(
+    {v.video_id: list(v.captions) for v in texts}, by_character=restored.vocabulary.by_character
+  )
+  caption = captioner_of(restored, source, [video.video_id for video in texts])
+  nothing = dict.fromkeys(used, 0.0)
+
+  with contextlib.ExitStack() as stack:
+    meteor = stack.enter_context(Meteor()) if 'METEOR' in wanted else None
+
+    def scores_at(ratios: Mapping[str, float]) -> dict[str, float]:
+      return metrics.score(caption(ratios), references, wanted, meteor_process=meteor)[0]
+
+    original = scores_at(nothing)
+    say(f'as it is: {_line(original)}')
+    curves = []
+    for name, names in parts.items():
+      for ratio in ratios:
+        scores = scores_at({**nothing, **dict.fromkeys(names, ratio)}) if ratio else original
+        relative = {k: v / original[k] if original[k] else None for k, v in scores.items()}
+        curves.append({'attention': name, 'ratio': ratio, 'scores': scores, 'relative': relative})
+        say(f'{name} without the smallest {ratio:g}: {_line(scores)}')
+  return {
+    'checkpoint': str(restored.path),
+    'data': directory,
+    'split': split,
+    'videos': len(texts),
+    'original': original,
+    'curves': curves,
+  }
+
+
+def _line(scores: Mapping[str, float]) -> str:
+  return '  '.join(f'{name} {scores[name]:.4f}' for name in SHOWN if name in scores)
+
+
+def table(result: Mapping) -> str:
+  """The scores, a block of lines for each attention."""
+  names = [name for name in SHOWN if name in result['original']]
+  header = '  ratio' + ''.join(f'{name:>10}' for name in names)
+  lines = []
+  for attention, rows in itertools.groupby(result['curves'], lambda row: row['attention']):
+    lines += [attention, header]
+    for row in rows:
+      lines.append(f'  {row["ratio"]:5.2f}' + ''.join(f'{row["scores"][n]:10.4f}' for n in names))
+  return '\n'.join(lines)
+
+
+def plot(result: Mapping, path: str | pathlib.Path) -> None:
+  """Draws the scores as shares of the original ones, a panel for each attention.
+
+  Raises:
+    ModuleNotFoundError: matplotlib is not installed; says how to install it.
+  """
+  attentions = list(dict.fromkeys(row['attention'] for row in result['curves']))
+  picture = figure(figsize=(4 * len(attentions), 3.2))
+  panels = picture.subplots(1, len(attentions), sharey=True, squeeze=False)[0]
+  for panel, attention in zip(panels, attentions):
+    rows = [row for row in result['curves'] if row['attention'] == attention]
+    for name in (name for name in SHOWN if result['original'].get(name)):
+      panel.plot(
+        [row['ratio'] for row in rows],
+        [row['relative'][name] for row in rows],
+        marker='o',
+        markersize=3,
+        label=name,
+      )
+    panel.set(title=attention, xlabel='share of smallest weights left out')
+    panel.grid(alpha=0.3)
+  panels[0].set_ylabel('score / original score')
+  if panels[0].lines:
+    panels[0].legend()
+  picture.savefig(path, dpi=150)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = argparse.ArgumentParser(
+    prog='python -m vidcap_jax.studies.mask_ratio',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  add = parser.add_argument
+  add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
+  add('--data', metavar='DIR', help='data set folder (default: the one trained on)')
+  add('--split', default='val', help='of the data set (default: %(default)s)')
+  add('--attention', required=True, metavar='NAME,…', help='attentions, one curve each')
+  add('--ratios', default=RATIOS, metavar='R,…', help='shares to leave out (default: %(default)s)')
+  add('--metrics', default=','.join(metrics.METRICS), help='of: %(default)s')
+  add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
+  add('--json', metavar='FILE', help='write all scores there')
+  add('--plot', metavar='FILE', help='draw the curves there (.png, .pdf, .svg)')
+  options = parser.parse_args(arguments)
+  logging.basicConfig(format='%(message)s')
+  logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax tells of each file it touches
+  try:
+    ratios = [float(ratio) for ratio in options.ratios.split(',')]
+  except ValueError:
+    parser.error(f'--ratios={options.ratios}: numbers with commas between expected')
+  try:
+    # Before the work, not after it: can the results be drawn and written?
+    if options.plot:
+      forms = figure().canvas.get_supported_filetypes()
+      if (form := pathlib.Path(options.plot).suffix.removeprefix('.').lower()) not in forms:
+        raise UserError(f'--plot={options.plot}: no picture is {form!r}; known: {", ".join(forms)}')
+    for flag, file in (('--json', options.json), ('--plot', options.plot)):
+      if file:
+        check_output(flag, file)
+    checkpoint = restore.find_checkpoint(options.checkpoint)
+    restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
+    result = measure(
+      restored,
+      options.data or restored.config.data.dir,
+      options.split,
+      options.attention.split(','),
+      ratios,
+      options.metrics.split(','),
+      say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print(f'{result["checkpoint"]}, {options.split}, {result["videos"]} videos')
+    print(table(result))
+    if options.json:
+      text = json.dumps(result, indent=1) + '\n'
+      pathlib.Path(options.json).write_text(text, encoding='utf-8')
+    if options.plot:
+      plot(result, options.plot)
+  except (UserError, ModuleNotFoundError, OSError) as error:
+    sys.exit(f'error: {error}')
+
+
+if __name__ == '__main__':
+  main()

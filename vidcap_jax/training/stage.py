@@ -1,0 +1,110 @@
+"""What a stage trains, and whether it can: data, model and settings that fit together.
+
+Nothing is read but the data set's manifest and nothing is computed, so that all stages of a recipe
+are checked before the first one is trained.
+"""
+
+import dataclasses
+import functools
+
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax import models
+from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.distributed.mesh import check_batch
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.streams import check_categories, select_streams, stream_sizes
+from vidcap_jax.objectives import make_objective
+from vidcap_jax.training import profile
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+  """The parts of a training stage.
+
+  Attributes:
+    manifest: of the data set.
+    vocabulary: its own.
+    module: the model.
+    streams: those that the model reads.
+    sizes: of each stream in a batch, see ``batch.default_sizes``.
+    length: L, tokens of a caption, its end included.
+    traced: the steps that a profile is made of.
+  """
+
+  manifest: Manifest
+  vocabulary: Vocabulary
+  module: nn.Module
+  streams: tuple[Stream, ...]
+  sizes: dict[str, tuple[int, ...]]
+  length: int
+  traced: range
+
+
+# Where any other number would fail late, or do something that nobody means.
+_ABOVE_0 = (
+  *('train.epochs', 'eval.every_epochs', 'optimizer.schedule.every_epochs'),
+  *('train.scheduled_sampling.every_epochs', 'train.scheduled_sampling.eta'),
+)
+_FROM_0 = (
+  *('log.every_steps', 'checkpoint.every_steps', 'eval.patience', 'train.max_skipped'),
+  *('data.max_frames', 'data.max_words', 'data.threads', 'data.workers'),
+)
+_FROM_1 = ('checkpoint.keep',)
+_SHARES = ('train.label_smoothing', 'model.dropout')
+
+
+def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
+  """Finds the parts of a stage.
+
+  Args:
+    config: the stage's own, see ``experiment.stage_config``.
+    mesh: of all devices.
+
+  Raises:
+    ConfigError, DataError: data, config and devices don't fit together.
+  """
+  _check_numbers(config)
+  traced = profile.steps_of(config.log.profile)
+  manifest = read_manifest(config.data.dir)
+  if manifest.vocabulary is None:
+    raise DataError(
+      f'{config.data.dir} has no vocabulary, since it has no split train (it has: '
+      f'{", ".join(manifest.splits)}); build it with a training split'
+    )
+  for split in (config.data.train_split, config.data.val_split):
+    if split not in manifest.splits:
+      raise DataError(
+        f'{config.data.dir} has no split {split!r}; it has: {", ".join(manifest.splits)}. '
+        'Set config.data.train_split and config.data.val_split'
+      )
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+  module = models.build(config.model, len(vocabulary), config.train.dtype)
+  needs = module.config.needs
+  streams = select_streams(needs, manifest.streams, f'the data set {config.data.dir}')
+  check_categories(needs, manifest)
+  check_batch(config.train.batch_size, mesh)
+  make_objective(config, module, None)
+  make_optimizer(config.optimizer, make_schedule(config.optimizer, 1, 1))
+  sizes = stream_sizes(streams, config, needs)
+  length = (config.data.max_words or vocabulary.max_words) + 1
+  return Stage(manifest, vocabulary, module, streams, sizes, length, traced)
+
+
+def _check_numbers(config: ConfigDict) -> None:
+  """ConfigError for a number that is out of its range; models may lack some."""
+  for keys, fits, must in (
+    (_ABOVE_0, lambda x: x > 0, 'above 0'),
+    (_FROM_0, lambda x: x >= 0, 'at least 0'),
+    (_FROM_1, lambda x: x >= 1, 'at least 1'),
+    (_SHARES, lambda x: 0 <= x < 1, 'at least 0 and below 1'),
+  ):
+    for key in keys:
+      *sections, name = key.split('.')
+      section = functools.reduce(lambda outer, inner: outer[inner], sections, config)
+      if name in section and not fits(section[name]):
+        raise ConfigError(f'config.{key}={section[name]}: must be {must}')

@@ -1,0 +1,129 @@
+"""One training step, compiled: loss, gradients, update."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import linen as nn
+from flax import struct
+from ml_collections import ConfigDict
+
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.models.captioner import Inputs, init_params
+from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.objectives.objective import Objective
+
+Array = jax.Array
+
+
+@struct.dataclass
+class TrainState:
+  """What training changes from step to step.
+
+  Attributes:
+    step: int32, steps done.
+    params: model parameters.
+    opt_state: of the optimiser.
+    kept: what the objective keeps from step to step.
+    skipped: int32, steps so far whose update was not finite and was left out.
+    smooth_loss: float32, exponential mean of the loss for people to read.
+  """
+
+  step: Array
+  params: Any
+  opt_state: Any
+  kept: Any
+  skipped: Array
+  smooth_loss: Array
+
+
+def initial_state(
+  key: Array,
+  module: nn.Module,
+  example: Inputs,
+  objective: Objective,
+  optimizer: optax.GradientTransformation,
+  videos: int,
+  most_captions: int,
+) -> TrainState:
+  """The state before the first step.
+
+  Args:
+    key: of the parameters.
+    example: inputs of one video, for shapes.
+    videos, most_captions: of the training split, and of any of its videos.
+  """
+  params = init_params(module, key, example)
+  kept = objective.kept(videos, most_captions)
+  zero = jnp.zeros((), jnp.int32)
+  return TrainState(zero, params, optimizer.init(params), kept, zero, jnp.zeros(()))
+
+
+def make_train_step(
+  config: ConfigDict,
+  objective: Objective,
+  optimizer: optax.GradientTransformation,
+  streams: Sequence[Stream],
+  steps_per_epoch: int,
+  total_steps: int,
+  shardings: TrainState | None = None,
+) -> jax.stages.Wrapped:
+  """A jitted function (state, batch) -> state, report; the state given to it is used up.
+
+  The new state lies as ``shardings`` say, see ``vidcap_jax.models.sharding``.
+
+  An update that is not finite is left out and counted. The report holds the objective's scalars,
+  smooth_loss, grad_norm, finite and skipped.
+  """
+
+  def train_step(state, batch):
+    key, inputs = _of_step(config, streams, total_steps, state.step, batch)
+    epoch = state.step / steps_per_epoch
+    (_, (report, kept)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
+      state.params, batch, inputs, key, epoch, state.kept
+    )
+    norm = optax.tree.norm(grads)
+    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    loss = report['loss']
+    finite = jnp.isfinite(jnp.stack([loss, norm, optax.tree.norm(updates)])).all()
+    new = (optax.apply_updates(state.params, updates), opt_state, kept)
+    old = (state.params, state.opt_state, state.kept)
+    params, opt_state, kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
+    seen = jnp.where(finite, loss, state.smooth_loss)
+    share = jnp.maximum(0.02, 1 / (state.step + 1))
+    smooth = state.smooth_loss + share * (seen - state.smooth_loss)
+    skipped = state.skipped + ~finite
+    state = TrainState(state.step + 1, params, opt_state, kept, skipped, smooth)
+    report = report | {'smooth_loss': smooth, 'grad_norm': norm}
+    return state, report | {'finite': finite, 'skipped': skipped}
+
+  return jax.jit(train_step, donate_argnums=0, out_shardings=(shardings, None))
+
+
+def make_draw_steps(
+  config: ConfigDict, objective: Objective, streams: Sequence[Stream], total_steps: int
+) -> dict[str, Callable[[Any, Array, Mapping], Array]]:
+  """Jitted functions (params, step, batch) -> arrays (B, …), one for each of the objective's
+  ``draws``, with the key and inputs that the training step of that number has."""
+
+  def make(draw):
+    @jax.jit
+    def draw_step(params, step, batch):
+      key, inputs = _of_step(config, streams, total_steps, step, batch)
+      return draw(params, batch, inputs, key)
+
+    return draw_step
+
+  return {name: make(draw) for name, draw in objective.draws.items()}
+
+
+def _of_step(
+  config: ConfigDict, streams: Sequence[Stream], total_steps: int, step: Array, batch: Mapping
+) -> tuple[Array, Inputs]:
+  """A step's key, from which all its randomness comes, and its inputs."""
+  key = jax.random.fold_in(jax.random.key(config.seed), step)
+  inputs = to_inputs(batch, streams, config.data.standardise)
+  return key, dataclasses.replace(inputs, progress=step / total_steps)

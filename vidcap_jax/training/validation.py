@@ -1,0 +1,107 @@
+"""Validation during training: scores of a split, the best so far, and when to stop."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vidcap_jax.data.key_frames import attach
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.texts import read_texts
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.distributed.mesh import is_main
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation import retrieve
+from vidcap_jax.inference import captioning
+from vidcap_jax.models.captioner import is_captioner
+
+
+def check_scores(settings: Mapping) -> None:
+  """ConfigError for ``eval.metrics`` or ``eval.metric`` that there are not."""
+  from vidcap_jax.evaluation.metrics import METRICS
+
+  if unknown := [name for name in settings['metrics'] if name not in METRICS]:
+    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
+  bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
+  scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
+  if settings['metric'] not in scores:
+    raise ConfigError(
+      f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
+      + ', '.join(scores)
+    )
+
+
+def make_validator(
+  config: ConfigDict,
+  module,
+  streams,
+  vocabulary: Vocabulary,
+  length: int,
+  mesh: Mesh,
+  frames: Mapping[str, int],
+) -> Callable[[Any], dict[str, float]]:
+  """params -> scores on the validation split; {} on processes that do not score.
+
+  A captioner's captions are scored; a model that makes none is scored by retrieval. References are
+  tokenised here, once, and Java is looked for before training begins. ``frames`` are key frames by
+  video id, for models that take them from outside.
+  """
+  source = attach(open_split(config.data.dir, config.data.val_split), frames)
+  texts = read_texts(source, config.data.threads)
+
+  def batches():
+    return captioning.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
+
+  if not is_captioner(module):
+    retrieve.check_validation(config.eval, config.data.val_split, texts)
+    rank = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
+    return lambda params: rank(params, batches(), texts)
+  return _caption_validator(config, module, streams, vocabulary, length, mesh, batches, texts)
+
+
+def _caption_validator(config, module, streams, vocabulary, length, mesh, batches, texts):
+  """params -> scores of the captions that a model makes."""
+  from vidcap_jax.evaluation import metrics
+  from vidcap_jax.evaluation.java import require_java
+
+  check_scores(config.eval)
+  ids = [video.video_id for video in texts]
+  references = None
+  if is_main():
+    require_java()
+    references = metrics.prepare_references(
+      {v.video_id: list(v.captions) for v in texts}, by_character=vocabulary.by_character
+    )
+  decode = captioning.make_decoder(module, streams, vocabulary, config, length)
+
+  def validate(params):
+    captions = captioning.caption_videos(decode, params, batches(), ids, vocabulary, mesh)
+    if references is None:
+      return {}
+    hypotheses = {c['video_id']: c['caption'] for c in captions}
+    scores, _ = metrics.score(hypotheses, references, metrics=config.eval.metrics)
+    log_prob = sum(c['log_prob'] for c in captions) / len(captions)
+    distinct = len(set(hypotheses.values()))
+    return {**scores, 'log_prob': log_prob, 'distinct_captions': distinct}
+
+  return validate
+
+
+def update_progress(progress: dict, step: int, score: float, patience: int) -> None:
+  """Early stopping: counts validations since the best score."""
+  best = progress['best_score']
+  better = score == score and (best is None or score > best)
+  if better or score == best:  # of equal ones the latest is kept as the best checkpoint
+    progress.update(best_score=score, best_step=step)
+  progress['since_best'] = 0 if better else progress['since_best'] + 1
+  progress['stopped'] = bool(patience) and progress['since_best'] >= patience
+
+
+def validation_line(step: int, scores: Mapping, progress: Mapping, metric: str) -> str:
+  shown = '  '.join(f'{k} {v:.4f}' for k, v in scores.items() if k != 'distinct_captions')
+  if 'distinct_captions' in scores:
+    shown += f'  {scores["distinct_captions"]} distinct captions'
+  best = progress['best_score']
+  best = 'none yet' if best is None else f'{best:.4f} at step {progress["best_step"]}'
+  return f'step {step} validation: {shown}; best {metric} {best}'
