@@ -25,7 +25,6 @@ from ml_collections import ConfigDict
 
 import configs
 from benchmarks import Row, add_json, write
-from configs import common
 from data_prep.dataset.builder import Options
 from vidcap_jax import models
 from vidcap_jax.data.batch import empty_batch
@@ -37,6 +36,7 @@ from vidcap_jax.training.cost import Cost, cost_of
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import initial_state, make_train_step
+from vidcap_jax.variants import each_variant
 
 BEGIN, END = '<!-- sizes: python -m benchmarks.sizes --write -->', '<!-- sizes end -->'
 _STEPS = 1000  # of a stage: the cost of one does not depend on it
@@ -130,7 +130,7 @@ def every_config(folder: str) -> list[str]:
 
 def variants(path: str, known: Mapping[str, tuple[str, ...]]) -> list[str]:
   """FILE and FILE:VARIANT for each variant that differs from the default in one part."""
-  return [f'{path}:{v}' if v else path for v in common.each_variant(**known)]
+  return [f'{path}:{v}' if v else path for v in each_variant(**known)]
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> str:

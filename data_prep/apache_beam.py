@@ -23,6 +23,7 @@ from data_prep.dataset import plan, writer
 from data_prep.dataset.builder import Options
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extract_folder, stream_folders, weights
+from vidcap_jax.features.sources import Source
 from vidcap_jax.features.stream_folders import Made
 
 _RESULTS = '.beam'  # folder of what became of each video, while extraction runs
@@ -92,7 +93,7 @@ def build_spread(
   flags: Sequence[str],
   options: Options,
   shards: Sequence[plan.ShardPlan],
-  sources: Sequence[writer.Source],
+  sources: Sequence[Source],
 ) -> None:
   """Builds shards by a pipeline; each leaves its result in the data set's folder."""
   beam = import_beam()
@@ -128,12 +129,12 @@ def build_spread(
       pipeline | beam.Create(jobs) | beam.Reshuffle() | 'Build' >> beam.ParDo(Build())
 
 
-def _opened(source: writer.Source, options: Options) -> writer.Source:
+def _opened(source: Source, options: Options) -> Source:
   name = source.stream.name
   return dataclasses.replace(source, reader=plan.open_reader(name, options.features[name], options))
 
 
-def _build(options: Options, shard: plan.ShardPlan, sources: Sequence[writer.Source]) -> None:
+def _build(options: Options, shard: plan.ShardPlan, sources: Sequence[Source]) -> None:
   writer.build_shard(
     pathlib.Path(options.out),
     shard.file,

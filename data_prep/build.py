@@ -16,8 +16,9 @@ from data_prep.dataset.builder import Options, Report, Spread, build
 from vidcap_jax.annotations import FORMATS
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.annotations.splits import three
-from vidcap_jax.data.schema import DataError, Dropped, Manifest, Stream
+from vidcap_jax.data.schema import Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import TOKENIZERS, Vocabulary
+from vidcap_jax.errors import DataError
 from vidcap_jax.progress import duration
 
 # Share of the training captions' words below which it is said that many are unknown.

@@ -9,13 +9,12 @@ again with the same options.
 """
 
 import argparse
-import pathlib
 import re
 import sys
 from collections.abc import Callable, Sequence
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import extractors, sampling, weights
+from vidcap_jax.features import extractors, sampling, video_folder, weights
 from vidcap_jax.features.extract_folder import (
   POOLS,
   Results,
@@ -27,36 +26,9 @@ from vidcap_jax.features.extract_folder import (
   usual_pool,
 )
 
-SUFFIXES = (
-  *('.3gp', '.avi', '.flv', '.gif', '.m4v', '.mkv', '.mov'),
-  *('.mp4', '.mpeg', '.mpg', '.ts', '.webm', '.wmv'),
-)
-
 
 class ExtractError(UserError):
   """Options that can't be worked with; says what to change."""
-
-
-def find_videos(folder: str | pathlib.Path) -> dict[str, pathlib.Path]:
-  """Video files below a folder by id, the file's name without its ending; sorted.
-
-  Raises:
-    ExtractError: no such folder, no video in it, or two files with one id.
-  """
-  folder = pathlib.Path(folder)
-  if not folder.is_dir():
-    problem = 'is a file; give the folder it lies in' if folder.is_file() else 'no such folder'
-    raise ExtractError(f'{folder}: {problem}')
-  found: dict[str, pathlib.Path] = {}
-  for path in sorted(folder.rglob('*')):
-    if path.suffix.lower() not in SUFFIXES or not path.is_file():
-      continue
-    if path.stem in found:
-      raise ExtractError(f'{path} and {found[path.stem]}: both would be video {path.stem!r}')
-    found[path.stem] = path
-  if not found:
-    raise ExtractError(f'{folder}: no video file in it (looked for {" ".join(SUFFIXES)})')
-  return found
 
 
 def parse_streams(text: str) -> dict[str, str]:
@@ -141,7 +113,7 @@ def _read_flags(args: argparse.Namespace) -> Work:
   weights.give(dict(_pair(part) for part in filter(None, args.weights.split(','))))
   asked = {how: vars(args)[how] for how in sampling.BASES if vars(args)[how] is not None}
   streams = extractors.describe_all(parse_streams(args.streams), asked)
-  return plan(find_videos(args.videos), streams, args.out)
+  return plan(video_folder.find_videos(args.videos), streams, args.out)
 
 
 def _here(work: Work, args: argparse.Namespace) -> Results:

@@ -15,7 +15,8 @@ from data_prep.report import findings, page, thumbnails
 from data_prep.report.findings import Findings, Rows
 from data_prep.report.survey import broken_shards, survey_split
 from vidcap_jax.annotations.splits import read_id_map
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError
 from vidcap_jax.progress import progress
 
 PAGE = 'inspect.html'

@@ -10,9 +10,10 @@ from vidcap_jax.data import cache, pipeline
 from vidcap_jax.data.batch import default_sizes
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import Video, absent
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
 from vidcap_jax.distributed.mesh import make_mesh, to_devices
+from vidcap_jax.errors import DataError
 
 STREAMS = (
   Stream('image', 'sequence', (None, 3), longest=9, dtype='float16'),

@@ -10,8 +10,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.data.schema import DataError
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError, UserError
 
 META = {'config': {'seed': 1}, 'progress': {'best_score': None}}
 

@@ -6,9 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh as distributed
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 
 
 def test_mesh():

@@ -17,8 +17,8 @@ from data_prep.dataset.builder import Options, build
 from tests import tiny
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, read_manifest
-from vidcap_jax.errors import UserError
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import evaluate, metrics
 from vidcap_jax.inference import captioning
 

@@ -12,9 +12,8 @@ from configs import common
 from tests import tiny
 from vidcap_jax import files
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.training import experiment
 from vidcap_jax.training.metric_log import read_journal
 

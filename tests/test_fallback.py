@@ -13,9 +13,8 @@ from data_prep.dataset.builder import Options, build
 from tests import tiny
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import evaluate
 from vidcap_jax.inference import captioning, fallback
 from vidcap_jax.training.metric_log import read_journal

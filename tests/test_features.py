@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.models.captioner import Needs
 from vidcap_jax.models.streams import select_streams, to_inputs
 

@@ -11,8 +11,7 @@ from tests import tiny
 from tests.test_journal import places, write
 from vidcap_jax import files
 from vidcap_jax.checkpoints import restore
-from vidcap_jax.data.schema import DataError
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.training import experiment
 from vidcap_jax.training.metric_log import Journal, read_journal
 

@@ -12,7 +12,8 @@ from tests.data_prep.feature_files import npz
 from vidcap_jax.data.batch import default_sizes, fit
 from vidcap_jax.data.provenance import Making, from_dict, making_of
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.inference.inputs import split, videos_of
 
 IDS = ('v0', 'v1', 'v2')

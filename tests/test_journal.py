@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.test_checkpoint import files_of_at_most
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.training.metric_log import Journal, read_journal
 
 

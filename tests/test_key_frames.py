@@ -12,9 +12,8 @@ from tests import tiny
 from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data import key_frames
 from vidcap_jax.data.records import Video, open_split
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import evaluate
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.models.streams import to_inputs

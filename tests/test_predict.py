@@ -15,8 +15,8 @@ from tests import tiny
 from tests.data_prep.video_files import gray, write_video
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import DataError
 from vidcap_jax.features import extract_folder, extraction, extractors
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.inference.inputs import videos_of

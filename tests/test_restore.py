@@ -7,9 +7,8 @@ import shutil
 import pytest
 
 from vidcap_jax.checkpoints import checkpoint, restore
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.training.metric_log import read_journal
 
 

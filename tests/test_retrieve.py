@@ -12,9 +12,8 @@ from tests.evaluation.test_retrieval import brute_force
 from vidcap_jax import models
 from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import evaluate, retrieval
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.models.streams import to_inputs

@@ -21,7 +21,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import sharding
 from vidcap_jax.models.captioner import init_params
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
-from vidcap_jax.training.step import TrainState
+from vidcap_jax.training.step import TrainState, state_shardings
 
 V, STEPS = 12, 20  # the words divide over the model axes below
 LAYOUTS = [
@@ -71,7 +71,7 @@ class Trained:
 
   def shardings(self, mesh, how):
     params = sharding.of_params(how, mesh, V, self.sizes)
-    return sharding.of_state(jax.eval_shape(self.state), self.optimizer, params, mesh)
+    return state_shardings(jax.eval_shape(self.state), self.optimizer, params, mesh)
 
   def run(self, shape, how):
     """Losses of all steps, and the last state."""
@@ -188,7 +188,7 @@ def test_checkpoints_go_from_one_layout_to_another(tmp_path):
   def layout(shape, how):
     mesh = mesh_of(*shape)
     params = sharding.of_params(how, mesh, V, small_params)
-    return sharding.of_state(jax.eval_shape(state), optimizer, params, mesh)
+    return state_shardings(jax.eval_shape(state), optimizer, params, mesh)
 
   expected = state()
   for written, read in ((0, 3), (3, 1), (1, 2), (1, 0)):

@@ -11,9 +11,8 @@ from tests import tiny
 from vidcap_jax import files
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.training import compiled, divergence, experiment, train
 from vidcap_jax.training.metric_log import TIMING, Journal, read_journal

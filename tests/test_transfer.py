@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from vidcap_jax import models
-from vidcap_jax.checkpoints.transfer import transfer, vocabulary_axes
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.checkpoints.transfer import transfer
 from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.errors import DataError
 from vidcap_jax.models.captioner import Inputs, init_params
+from vidcap_jax.models.sharding import vocabulary_axes
 
 SPECIAL = ('<PAD>', '<BOS>', '<EOS>', '<UNK>')
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.errors import DataError
 from vidcap_jax.training import word_vectors
 
 WORDS = ('a', 'dog', 'café', 'New_York', '</s>', 'runs')

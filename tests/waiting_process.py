@@ -6,9 +6,9 @@ Arguments: PORT COUNT INDEX TIMEOUT WHAT: the last one 'waits' or 'fails'.
 import sys
 import time
 
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import jobs, mesh
 from vidcap_jax.distributed.cluster import Place
+from vidcap_jax.errors import DataError
 
 port, count, index, timeout, what = sys.argv[1:]
 place = Place(f'localhost:{port}', int(count), int(index))

@@ -10,3 +10,7 @@ class UserError(ValueError):
 
 class ConfigError(UserError):
   """A setting that is unknown or does not fit."""
+
+
+class DataError(UserError):
+  """Bad input data: a file, an array or a caption that can't be used."""

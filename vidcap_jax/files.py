@@ -12,8 +12,7 @@ from typing import Any
 
 from etils import epath
 
-from vidcap_jax.data.schema import DataError
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError, UserError
 
 LOCK = '.lock'  # in a workdir, held while a process trains there
 

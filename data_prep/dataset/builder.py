@@ -16,17 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from data_prep.dataset import coverage, plan, writer
+from vidcap_jax import config_diff
 from vidcap_jax.annotations import published, read_annotations, splits
 from vidcap_jax.annotations.model import AnnotatedVideo
 from vidcap_jax.data.records import check_shard
-from vidcap_jax.data.schema import (
-  MANIFEST_NAME,
-  DataError,
-  Dropped,
-  Manifest,
-  read_manifest,
-  write_manifest,
-)
+from vidcap_jax.data.schema import MANIFEST_NAME, Dropped, Manifest, read_manifest, write_manifest
 from vidcap_jax.data.vocabulary import (
   SPECIAL,
   Vocabulary,
@@ -35,9 +29,10 @@ from vidcap_jax.data.vocabulary import (
   tokenize,
 )
 from vidcap_jax.data.vocabulary import coverage as words_known
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import declarations
+from vidcap_jax.features.sources import Source
 from vidcap_jax.progress import progress
-from vidcap_jax.training import config_diff
 
 PACKAGES = ('array_record', 'numpy', 'tensorflow-datasets')  # Whose versions are recorded.
 
@@ -94,7 +89,7 @@ class Report:
 
 
 # Builds shards somewhere else, all of them, leaving out videos with bad features.
-Spread = Callable[[Options, Sequence[plan.ShardPlan], Sequence[writer.Source]], None]
+Spread = Callable[[Options, Sequence[plan.ShardPlan], Sequence[Source]], None]
 
 
 def build(options: Options, spread: Spread | None = None) -> tuple[Manifest, Report]:
@@ -305,7 +300,7 @@ def _write(
   out: pathlib.Path,
   shards: Sequence[plan.ShardPlan],
   found: Mapping[str, writer.ShardResult | None],
-  sources: Sequence[writer.Source],
+  sources: Sequence[Source],
   align: Mapping[str, str],
   *,
   skip: bool,

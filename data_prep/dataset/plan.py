@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from data_prep.dataset import writer
 from vidcap_jax.annotations import splits
 from vidcap_jax.annotations.model import AnnotatedVideo
-from vidcap_jax.data.schema import DataError, Dropped
+from vidcap_jax.data.schema import Dropped
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import FeatureReader, names, open_features, read_sidecar
 from vidcap_jax.features.formats.check import describe
 from vidcap_jax.features.formats.declarations import Declarations
+from vidcap_jax.features.sources import Source, read_features
 from vidcap_jax.progress import progress
 
 SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
@@ -40,7 +42,7 @@ def open_sources(
   *,
   dtype: str,
   aliases: Mapping[str, str],
-) -> list[writer.Source]:
+) -> list[Source]:
   """Opens the feature streams, and finds each one's kind and sizes.
 
   Args:
@@ -78,7 +80,7 @@ def open_sources(
     )
     limits = (declared.max_frames.get(stream_name), declared.max_regions.get(stream_name))
     block = declared.blocks.get(stream_name)
-    sources.append(writer.Source(stream, reader, found, layout, *limits, block))
+    sources.append(Source(stream, reader, found, layout, *limits, block))
   return sources
 
 
@@ -88,7 +90,7 @@ def _sample(names_of: Mapping[str, str]) -> list[str]:
 
 
 def drop_lacking(
-  videos: Videos, sources: Sequence[writer.Source], *, skip: bool
+  videos: Videos, sources: Sequence[Source], *, skip: bool
 ) -> tuple[dict[str, list[AnnotatedVideo]], list[Dropped]]:
   """Leaves out videos that lack features, and training videos without a caption.
 
@@ -128,7 +130,7 @@ def drop_lacking(
   return kept, dropped
 
 
-def _left_over(source: writer.Source) -> str:
+def _left_over(source: Source) -> str:
   unused = source.unused
   return f'; features of {source.stream.name} without video: {splits.three(unused)}' * bool(unused)
 
@@ -149,7 +151,7 @@ def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
 def plan_shards(
   dataset: str,
   videos: Videos,
-  sources: Sequence[writer.Source],
+  sources: Sequence[Source],
   align: Mapping[str, str],
   shard_mb: float,
 ) -> list[ShardPlan]:
@@ -165,7 +167,7 @@ def plan_shards(
   return plan
 
 
-def _bytes_per_video(source: writer.Source) -> float:
+def _bytes_per_video(source: Source) -> float:
   sizes = []
   for name in _sample(source.names):
     try:
@@ -179,13 +181,13 @@ def _bytes_per_video(source: writer.Source) -> float:
 
 
 def check_features(
-  videos: Sequence[AnnotatedVideo], sources: Sequence[writer.Source], align: Mapping[str, str]
+  videos: Sequence[AnnotatedVideo], sources: Sequence[Source], align: Mapping[str, str]
 ) -> None:
   """Reads every feature once; DataError names all that are bad."""
   problems = []
   for video in progress(videos, len(videos), 'checking features'):
     try:
-      writer.load_video(video, sources, align)
+      read_features(video.video_id, sources, align)
     except DataError as error:
       problems.append(f'{video.video_id}: {error}')
   raise_bad(problems, len(videos))

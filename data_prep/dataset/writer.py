@@ -17,57 +17,20 @@ import numpy as np
 from vidcap_jax.annotations.model import AnnotatedVideo
 from vidcap_jax.data.records import (
   Video,
-  absent,
   count_records,
   encode_video,
   sha256,
   tfds_features,
   write_shard,
 )
-from vidcap_jax.data.schema import MANIFEST_NAME, DataError, Shard, Split, Stream
-from vidcap_jax.features.formats import FeatureReader, lengths
-from vidcap_jax.features.formats.check import load
-from vidcap_jax.features.formats.layout import Layout
+from vidcap_jax.data.schema import MANIFEST_NAME, Shard, Split, Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.statistics import Moments
+from vidcap_jax.features.sources import Source, read_features
 
 STATE_FOLDER = '.build'
 _SHARD_FILE = re.compile(r'.+-.+\.array_record-\d{5,}-of-\d{5,}(\.partial)?')
 _METADATA = ('dataset_info.json', 'features.json', 'inspect.html')  # What describes the shards.
-
-
-@dataclasses.dataclass(frozen=True)
-class Source:
-  """One stream, where its features come from and how they are brought into form.
-
-  Attributes:
-    stream: as it is stored.
-    reader: of the features.
-    names: video id -> name of its features.
-    layout: of the arrays as found.
-    max_frames, max_regions: how much is kept of one video, None for all.
-    block: frames in one unit of the clock that streams with a block share; None: on no clock.
-  """
-
-  stream: Stream
-  reader: FeatureReader
-  names: Mapping[str, str]
-  layout: Layout
-  max_frames: int | None = None
-  max_regions: int | None = None
-  block: int | None = None
-
-  @property
-  def unused(self) -> list[str]:
-    """Names of features that belong to no video."""
-    used = set(self.names.values())
-    return [name for name in self.reader.ids if name not in used]
-
-  def load(self, video_id: str) -> np.ndarray:
-    """A video's array, checked; T = 0 if it has none."""
-    name = self.names.get(video_id)
-    if name is None:
-      return absent(self.stream)
-    return load(self.reader, name, self.stream, self.layout, self.max_regions)
 
 
 @dataclasses.dataclass
@@ -105,15 +68,6 @@ class ShardResult:
       'moments': {name: Moments.from_dict(m) for name, m in data['moments'].items()},
     }
     return cls(**{**data, **fixed})
-
-
-def load_video(video: AnnotatedVideo, sources: Sequence[Source], align: Mapping[str, str]) -> Video:
-  """Reads and checks all features of a video; DataError names the file at fault."""
-  features = {source.stream.name: source.load(video.video_id) for source in sources}
-  max_frames = {s.stream.name: s.max_frames for s in sources if s.max_frames is not None}
-  blocks = {s.stream.name: s.block for s in sources if s.block is not None}
-  features = lengths.keep(features, align, max_frames, blocks)
-  return Video(video.video_id, tuple(video.captions), features, video.category)
 
 
 def shard_key(
@@ -200,7 +154,7 @@ def build_shard(
     skip: leave videos with bad features out instead of failing.
     done: called after each video.
   """
-  features = tfds_features([s.stream for s in sources])
+  stored = tfds_features([s.stream for s in sources])
   streams = {s.stream.name: s.stream for s in sources}
   result = ShardResult(
     Shard(name, 0, ''),
@@ -215,7 +169,7 @@ def build_shard(
   def records():
     for annotated in videos:
       try:
-        video = load_video(annotated, sources, align)
+        features = read_features(annotated.video_id, sources, align)
       except DataError as error:
         if not skip:
           raise
@@ -223,8 +177,9 @@ def build_shard(
         continue
       finally:
         done()
+      video = Video(annotated.video_id, tuple(annotated.captions), features, annotated.category)
       _add(result, video, streams)
-      yield encode_video(video, features)
+      yield encode_video(video, stored)
 
   result.shard = write_shard(directory / name, records())
   state = directory / STATE_FOLDER / f'{name}.json'

@@ -10,8 +10,9 @@ import numpy as np
 
 from vidcap_jax.data.batch import subsample
 from vidcap_jax.data.records import SplitSource, Video, check_shard
-from vidcap_jax.data.schema import DataError, Manifest, Stream
+from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.vocabulary import UNK, Vocabulary, tokenize
+from vidcap_jax.errors import DataError
 
 
 @dataclasses.dataclass

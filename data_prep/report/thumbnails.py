@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import names
 from vidcap_jax.features.video import VideoError, import_av, sample
 

@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from data_prep import extract
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic import render, shapes
-from vidcap_jax.data.schema import MANIFEST_NAME, DataError
+from vidcap_jax.data.schema import MANIFEST_NAME
+from vidcap_jax.errors import DataError
 from vidcap_jax.features import extract_folder, extractors, video
 from vidcap_jax.features.recipe import check_recipe, write_text
 from vidcap_jax.progress import progress

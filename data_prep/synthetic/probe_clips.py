@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 SIZES = {'train': 1920, 'val': 40, 'test': 200}  # clips of each split
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic.probe_clips import PROBES, SIZES, clips
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.recipe import check_recipe, write_text
 
 TRUTH = 'truth.json'

@@ -4,10 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.batches import SIZES, STREAMS
-from vidcap_jax.data.batch import check_batch_size, default_sizes, read_row, stack, subsample
+from vidcap_jax.data.batch import default_sizes, read_row, stack, subsample
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import build_vocabulary
+from vidcap_jax.distributed.mesh import check_batch_size
+from vidcap_jax.errors import DataError
 
 VOCABULARY = build_vocabulary(['a cat'], min_count=1, max_words=3)
 

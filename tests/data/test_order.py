@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidcap_jax.data.order import EvalOrder, TrainOrder
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 COUNTS = st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(any)
 SIZES = st.integers(1, 6)

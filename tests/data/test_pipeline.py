@@ -31,8 +31,9 @@ from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.pipeline import eval_batches, read_texts, train_batches
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError, Manifest, Split, write_manifest
+from vidcap_jax.data.schema import Manifest, Split, write_manifest
 from vidcap_jax.data.vocabulary import EOS, PAD
+from vidcap_jax.errors import DataError
 
 
 def test_rows_hold_what_the_order_says():

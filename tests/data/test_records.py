@@ -18,14 +18,8 @@ from vidcap_jax.data.records import (
   tfds_features,
   write_shard,
 )
-from vidcap_jax.data.schema import (
-  DataError,
-  Manifest,
-  Split,
-  Stream,
-  read_manifest,
-  write_manifest,
-)
+from vidcap_jax.data.schema import Manifest, Split, Stream, read_manifest, write_manifest
+from vidcap_jax.errors import DataError
 
 STREAMS = (
   Stream('image', 'sequence', (None, 4)),

@@ -4,7 +4,6 @@ import json
 import pytest
 
 from vidcap_jax.data.schema import (
-  DataError,
   Dropped,
   Manifest,
   Shard,
@@ -13,6 +12,7 @@ from vidcap_jax.data.schema import (
   read_manifest,
   write_manifest,
 )
+from vidcap_jax.errors import DataError
 
 MANIFEST = Manifest(
   name='clips',

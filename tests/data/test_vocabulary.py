@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidcap_jax.data.schema import DataError, Manifest, write_manifest
+from vidcap_jax.data.schema import Manifest, write_manifest
 from vidcap_jax.data.vocabulary import (
   BOS,
   EOS,
@@ -18,6 +18,7 @@ from vidcap_jax.data.vocabulary import (
   load_vocabulary,
   tokenize,
 )
+from vidcap_jax.errors import DataError
 
 CAPTIONS = ['a man sings', 'A man, and a dog.', 'the dog runs!']
 

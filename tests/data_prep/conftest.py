@@ -3,9 +3,9 @@ import pathlib
 import numpy as np
 import pytest
 
-from data_prep import extract
 from data_prep.synthetic import render, shapes
 from tests.data_prep.building import ROWS, values
+from vidcap_jax.features import video_folder
 
 
 @pytest.fixture
@@ -29,4 +29,4 @@ def clips(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture
 def paths(clips):
-  return extract.find_videos(clips)
+  return video_folder.find_videos(clips)

@@ -6,8 +6,8 @@ import pathlib
 import pytest
 
 from vidcap_jax.annotations import FORMATS, read_annotations
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import tokenize
+from vidcap_jax.errors import DataError
 
 
 def write(path, content):

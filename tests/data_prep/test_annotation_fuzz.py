@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vidcap_jax.annotations import FORMATS, read_annotations
 from vidcap_jax.annotations.splits import read_id_map, read_splits
 from vidcap_jax.annotations.text import clean
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 # Fuzzed as the one file that cocotalk is not; its faults are in test_caption_forms.py.
 READERS = [(f, code) for f, readers in FORMATS.items() for code in readers if f != 'cocotalk']

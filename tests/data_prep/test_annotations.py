@@ -8,7 +8,7 @@ from vidcap_jax.annotations import FORMATS, read_annotations
 from vidcap_jax.annotations.model import normalize_split
 from vidcap_jax.annotations.splits import assign, read_id_map, read_splits
 from vidcap_jax.annotations.text import clean, script
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 MSRVTT = {
   'info': {'version': '1.0'},

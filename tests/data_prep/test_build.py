@@ -12,8 +12,9 @@ from data_prep.build import main
 from data_prep.dataset.builder import build
 from tests.data_prep.building import ROWS, arguments, options, values
 from vidcap_jax.data.records import count_records, open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary, build_vocabulary
+from vidcap_jax.errors import DataError
 
 
 def test_build_and_read(source):

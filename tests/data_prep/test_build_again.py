@@ -10,7 +10,8 @@ from data_prep.dataset import plan, writer
 from data_prep.dataset.builder import build
 from tests.data_prep.building import contents, options
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError
 
 
 def test_same_inputs_give_the_same_bytes(source):
@@ -86,16 +87,16 @@ def test_interrupted_build_goes_on(source, monkeypatch):
   made = options(source, shard_mb=4 * 4 * 2 / 2**20)
   whole, _ = build(options(source, shard_mb=made.shard_mb, out=str(source / 'whole'), name='out'))
   assert len(whole.splits['train'].shards) > 1
-  real = writer.load_video
+  real = writer.read_features
 
-  def stop_at_v5(video, *arguments):
-    if video.video_id == 'v5':
+  def stop_at_v5(video_id, *arguments):
+    if video_id == 'v5':
       raise KeyboardInterrupt
-    return real(video, *arguments)
+    return real(video_id, *arguments)
 
   monkeypatch.setattr(plan, 'check_features', lambda *arguments: None)
   with monkeypatch.context() as patch:
-    patch.setattr(writer, 'load_video', stop_at_v5)
+    patch.setattr(writer, 'read_features', stop_at_v5)
     with pytest.raises(KeyboardInterrupt):
       build(made)
   out = source / 'out'

@@ -11,7 +11,8 @@ from data_prep.dataset import writer
 from data_prep.dataset.builder import build
 from tests.data_prep.building import arguments, options, values
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, Dropped
+from vidcap_jax.data.schema import Dropped
+from vidcap_jax.errors import DataError
 
 
 def test_videos_without_features(source):

@@ -12,7 +12,7 @@ from tests.data_prep.building import arguments, options, values
 from tests.data_prep.feature_files import npz
 from vidcap_jax.data.batch import subsample
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 
 def records(source, split='train'):

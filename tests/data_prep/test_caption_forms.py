@@ -9,7 +9,7 @@ import pytest
 from tests.data_prep.pytorch_projects import put
 from vidcap_jax.annotations import read_annotations
 from vidcap_jax.annotations.splits import read_splits
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 
 def test_pickles_of_python_2(tmp_path):

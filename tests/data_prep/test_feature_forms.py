@@ -12,7 +12,7 @@ from data_prep.dataset.builder import build
 from tests.data_prep import feature_files
 from tests.data_prep.building import options
 from tests.data_prep.feature_files import WRITERS, npy, npz, torch_zip
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import open_features
 
 FEATURES = {

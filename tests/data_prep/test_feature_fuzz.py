@@ -16,7 +16,8 @@ from data_prep.dataset.builder import build
 from tests.data_prep.building import options
 from tests.data_prep.feature_files import WRITERS, npy, npz, torch_zip, write_lmdb, write_tar
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import FeatureReader, open_features
 from vidcap_jax.features.formats.check import load
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.data_prep import feature_files
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import open_features
 
 

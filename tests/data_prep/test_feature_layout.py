@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vidcap_jax.data.schema import KINDS, DataError
+from vidcap_jax.data.schema import KINDS
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import layout
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.data_prep import feature_files
 from tests.data_prep.feature_files import npz
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import open_features
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import open_features, read_sidecar
 from vidcap_jax.features.formats.check import describe, load
 from vidcap_jax.features.formats.statistics import Moments

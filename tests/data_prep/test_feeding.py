@@ -10,7 +10,8 @@ from tests.data_prep import video_files
 from tests.data_prep.video_files import SOUND_RATE, tone, write_video
 from vidcap_jax.data.provenance import Making, making_of
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError
 from vidcap_jax.features import (
   extract_folder,
   extraction,

@@ -9,7 +9,8 @@ import pytest
 from data_prep.synthetic import probes
 from data_prep.synthetic.probe_clips import HELD, LAYERS, PROBES, SIZES, THINGS, clips
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError
 
 
 @pytest.fixture(scope='module')

@@ -9,7 +9,7 @@ from tests.data_prep.building import arguments
 from vidcap_jax.annotations import published, read_annotations
 from vidcap_jax.annotations.model import AnnotatedVideo, Annotations
 from vidcap_jax.annotations.splits import assign, choose, shared_sources
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 
 def annotation(ids) -> Annotations:

@@ -12,7 +12,8 @@ import pytest
 
 from data_prep.synthetic import clips, shapes
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError
 
 pytest.importorskip('av', reason='the extra "video" is not installed')
 

@@ -6,7 +6,7 @@ import pytest
 
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation.java import MetricError
 
 CAPTIONS = {'v1': 'a dog\u2028runs', '2': ''}

@@ -13,9 +13,8 @@ from tests import tiny
 from vidcap_jax import models
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation.java import MetricError
 from vidcap_jax.inference import captioning
 from vidcap_jax.studies import mask_ratio

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from configs import common, vatex_fusion
+from vidcap_jax.config_diff import as_saved
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.studies import runs, tables
-from vidcap_jax.training.config_diff import as_saved
 
 PAPERS = tables.papers()
 SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}

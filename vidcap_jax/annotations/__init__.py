@@ -22,7 +22,7 @@ from vidcap_jax.annotations import (
   webvid,
 )
 from vidcap_jax.annotations.model import Annotations
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 Reader = Callable[[Sequence[pathlib.Path]], Annotations]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from vidcap_jax.annotations.files import read_json, read_pickle
 from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 
 def read(paths: Sequence[pathlib.Path]) -> Annotations:

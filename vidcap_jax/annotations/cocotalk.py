@@ -14,7 +14,7 @@ import numpy as np
 from vidcap_jax.annotations.files import read_json
 from vidcap_jax.annotations.karpathy import split_of
 from vidcap_jax.annotations.model import Annotations, Entry
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 UNKNOWN = 'UNK'
 _NUMBERS = ('labels', 'label_start_ix', 'label_end_ix')

@@ -8,7 +8,7 @@ import pathlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.plain_pickle import PickleError, load_plain
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_json
 from vidcap_jax.annotations.model import Annotations, Entry
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 REST = 'restval'
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from vidcap_jax.annotations.files import malformed
 from vidcap_jax.annotations.text import clean
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.split_names import SPELLINGS, usual_name
+from vidcap_jax.errors import DataError
 
 EMPTY = 'empty'  # Why a caption is left out; readers may have other reasons.
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_lines
 from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.split_names import SPLIT_NAMES
+from vidcap_jax.errors import DataError
 
 
 def read(paths: Sequence[pathlib.Path]) -> Annotations:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from vidcap_jax.annotations.files import read_table
 from vidcap_jax.annotations.model import Annotations, Entry, read_id, split_in_name
 from vidcap_jax.annotations.text import script
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 # A program that rewrites the table may make 5.0 of 5.
 _SECONDS = re.compile(r'([0-9]+)(\.0*)?')

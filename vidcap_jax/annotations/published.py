@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sized
 
 from vidcap_jax.annotations.model import Annotations
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 Counts = Mapping[str, tuple[int, ...]]
 

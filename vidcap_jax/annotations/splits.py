@@ -13,7 +13,7 @@ from vidcap_jax.annotations.model import (
   split_in_name,
 )
 from vidcap_jax.annotations.rows import ID_FIELDS
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 
 def choose(splits: str, annotations: Annotations, names: Mapping[str, str]) -> dict[str, list[str]]:

@@ -20,9 +20,8 @@ from etils import epath
 from orbax.checkpoint import checkpoint_managers
 
 from vidcap_jax.checkpoints import damage
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.files import absolute
 
 SCORE = 'score'

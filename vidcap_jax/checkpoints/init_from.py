@@ -10,6 +10,7 @@ from vidcap_jax.checkpoints import checkpoint, restore, transfer
 from vidcap_jax.data.schema import Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.distributed import mesh
+from vidcap_jax.models import sharding
 from vidcap_jax.models.streams import differences
 
 
@@ -33,7 +34,7 @@ def start_from(
   moved, changed = transfer.transfer(
     checkpoint.read_params_as_saved(path),
     mesh.to_host(params),
-    transfer.vocabulary_axes(restore.params_by_size(streams, config)),
+    sharding.vocabulary_axes(restore.params_by_size(streams, config)),
     Vocabulary.from_dict(meta['vocabulary']),
     vocabulary,
   )

@@ -12,10 +12,10 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import models
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.data.schema import DataError, Stream, stream_from_dict
+from vidcap_jax.data.schema import Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.decode import LATER, check_decode
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.files import read_json
 from vidcap_jax.models import sharding
 from vidcap_jax.models.captioner import init_params, is_captioner

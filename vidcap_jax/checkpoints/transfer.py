@@ -1,28 +1,13 @@
 """Starting from another run's parameters, its vocabulary mapped onto ours word by word."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import Vocabulary
-
-
-def vocabulary_axes(init: Callable[[int], Any]) -> Any:
-  """For each parameter the axis that runs over the vocabulary, -1 for none.
-
-  Args:
-    init: vocabulary size -> abstract parameters. Axes that grow with the size are the vocabulary's,
-      so no model has to say which of its parameters they are.
-  """
-
-  def axis(a, b):
-    grown = [i for i, (m, n) in enumerate(zip(a.shape, b.shape)) if m != n]
-    return grown[0] if grown else -1
-
-  return jax.tree.map(axis, init(11), init(12))
+from vidcap_jax.errors import DataError
 
 
 def transfer(

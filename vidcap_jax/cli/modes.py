@@ -8,7 +8,7 @@ import jax
 from absl import flags
 from etils import epath
 from jax.sharding import Mesh
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from vidcap_jax import files
 from vidcap_jax.checkpoints import restore
@@ -31,11 +31,21 @@ def train_mode() -> int:
   runtime.apply(config.runtime)
   config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
   try:
-    experiment.run(config, workdir, make_mesh(config.mesh.data, config.mesh.model))
+    mesh = make_mesh(config.mesh.data, config.mesh.model)
+    experiment.run(config, workdir, mesh, _recipe(config))
   except train.Preempted as stopped:
     print(stopped, file=sys.stderr)
     return 128 + stopped.signal
   return 0
+
+
+def _recipe(config: ConfigDict) -> experiment.Recipe | None:
+  """What renders clips for a config without a data set; it needs the extra ``video``."""
+  if config.data.dir or not config.data.recipe.videos:
+    return None
+  from data_prep.synthetic import clips
+
+  return clips
 
 
 def evaluate_mode() -> int:

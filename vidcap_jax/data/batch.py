@@ -20,8 +20,9 @@ from types import MappingProxyType
 import numpy as np
 
 from vidcap_jax.data.records import Video, VideoSource, record_shape
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
+from vidcap_jax.errors import DataError
 
 
 def default_sizes(
@@ -68,6 +69,18 @@ def subsample(frames: int, size: int, block: int = 1) -> np.ndarray:
   return chosen[chosen < frames]
 
 
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One row of a batch before stacking; features are cut to size, not padded yet."""
+
+  video_index: int
+  features: Mapping[str, np.ndarray]
+  tokens: np.ndarray  # (S', L), S' <= S
+  caption_index: np.ndarray  # (S',)
+  category: int = -1
+  key_frame: int = -1
+
+
 def empty_batch(
   streams: Sequence[Stream],
   sizes: Mapping[str, Sequence[int]],
@@ -86,31 +99,6 @@ def empty_batch(
     'category': np.full(rows, -1, np.int32),
     'key_frame': np.full(rows, -1, np.int32),
   }
-
-
-def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
-  """DataError, with the nearest sizes that do, unless a batch divides into equal parts."""
-  if parts < 1:
-    raise DataError(f'{parts} {what}: at least 1 is needed')
-  if batch_size % parts:
-    below = batch_size // parts * parts
-    nearest = f'{below} or {below + parts}' if below else f'{parts}'
-    raise DataError(
-      f'a batch size of {batch_size} does not divide over {parts} {what}; '
-      f'the nearest that does: {nearest}'
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-  """One row of a batch before stacking; features are cut to size, not padded yet."""
-
-  video_index: int
-  features: Mapping[str, np.ndarray]
-  tokens: np.ndarray  # (S', L), S' <= S
-  caption_index: np.ndarray  # (S',)
-  category: int = -1
-  key_frame: int = -1
 
 
 def read_row(

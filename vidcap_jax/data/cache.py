@@ -24,8 +24,9 @@ from jax.sharding import Mesh, PartitionSpec
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.batch import default_sizes, empty_batch, fit, put
 from vidcap_jax.data.records import Subset, Video, VideoSource
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.distributed.mesh import block, to_devices
+from vidcap_jax.errors import DataError
 
 MODES = ('none', 'host', 'device')
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from etils import epath
 
 from vidcap_jax.data.records import Video, VideoSource
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.files import write_json
 
 

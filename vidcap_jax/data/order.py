@@ -16,7 +16,7 @@ import functools
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 # Purposes of the random streams below, so that no two of them share numbers.
 _VIDEOS, _CAPTIONS, _PLACES, _BATCHES = 0, 1, 2, 3

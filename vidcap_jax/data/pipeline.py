@@ -15,11 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from vidcap_jax.data.batch import check_batch_size, check_sizes, read_row, stack
+from vidcap_jax.data.batch import check_sizes, read_row, stack
 from vidcap_jax.data.order import EvalOrder, TrainOrder
 from vidcap_jax.data.records import Video, VideoSource
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.distributed.mesh import check_batch_size
+from vidcap_jax.errors import DataError
 
 T = TypeVar('T')
 

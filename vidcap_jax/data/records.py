@@ -19,7 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError, Shard, Stream, read_manifest
+from vidcap_jax.data.schema import Shard, Stream, read_manifest
+from vidcap_jax.errors import DataError
 
 WRITER_OPTIONS = 'group_size:1,uncompressed'
 _ADVICE = 'copy the data set again or rebuild it with data_prep.build --overwrite'

@@ -12,7 +12,7 @@ import json
 import pathlib
 from collections.abc import Mapping
 
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError
 
 MANIFEST_NAME = 'manifest.json'
 FORMAT_VERSION = 1
@@ -24,10 +24,6 @@ KINDS = {
   'grid': ('T', 'rows', 'columns', 'D'),
   'regions': ('T', 'N', 'D'),
 }
-
-
-class DataError(UserError):
-  """Bad input data; the message says what is wrong, where, and what to do."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from vidcap_jax.data.schema import MANIFEST_NAME, DataError
+from vidcap_jax.data.schema import MANIFEST_NAME
+from vidcap_jax.errors import DataError
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ('<PAD>', '<BOS>', '<EOS>', '<UNK>')

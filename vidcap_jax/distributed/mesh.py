@@ -9,8 +9,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vidcap_jax.data.batch import check_batch_size
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 
 
 def make_mesh(data: int = -1, model: int = 1) -> Mesh:
@@ -81,6 +80,19 @@ def replicated(mesh: Mesh) -> NamedSharding:
 def by_row(mesh: Mesh) -> NamedSharding:
   """The leading axis is spread over the data axis of the mesh: batches."""
   return NamedSharding(mesh, PartitionSpec('data'))
+
+
+def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
+  """DataError, with the nearest sizes that do, unless a batch divides into equal parts."""
+  if parts < 1:
+    raise DataError(f'{parts} {what}: at least 1 is needed')
+  if batch_size % parts:
+    below = batch_size // parts * parts
+    nearest = f'{below} or {below + parts}' if below else f'{parts}'
+    raise DataError(
+      f'a batch size of {batch_size} does not divide over {parts} {what}; '
+      f'the nearest that does: {nearest}'
+    )
 
 
 def check_batch(batch_size: int, mesh: Mesh) -> None:

@@ -12,10 +12,10 @@ from ml_collections import ConfigDict
 from vidcap_jax.checkpoints.restore import Restored, require_captioner
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import SplitSource, Video, VideoSource, open_split
-from vidcap_jax.data.schema import DataError, Manifest, read_manifest
+from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import retrieval, retrieve
 from vidcap_jax.files import absolute, check_output, write_json
 from vidcap_jax.inference.captioning import Caption, Together, batches_of, captioner_of, ensemble_of

@@ -10,10 +10,10 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.distributed import mesh as distributed
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.progress import progress

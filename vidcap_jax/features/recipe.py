@@ -4,7 +4,7 @@ import json
 import pathlib
 from collections.abc import Mapping
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 RECIPE = 'recipe.json'
 

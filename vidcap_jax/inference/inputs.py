@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from vidcap_jax.data.provenance import Making
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.errors import DataError
 
 MOST_PIECES = 32  # of a file's name with commas in it
 
@@ -84,15 +85,14 @@ _LONE = ('.npy', '.npz')  # Of one video, named by the file.
 
 def _holds_features(part: str) -> bool:
   """Whether a path's ending, or what is in a folder, says features; videos go before them."""
-  from data_prep import extract
-  from vidcap_jax.features import formats
+  from vidcap_jax.features import formats, video_folder
   from vidcap_jax.features.formats import decode, folder
 
   path = pathlib.Path(part)
   if not os.path.isdir(part):
     return path.suffix.lower() in (*decode.SUFFIXES, *formats.SUFFIXES)
   ends = {os.path.splitext(file)[1].lower() for file in folder.files_below(path)}
-  if ends & {*extract.SUFFIXES}:
+  if ends & {*video_folder.SUFFIXES}:
     return False
   return bool(ends & {*decode.SUFFIXES}) or any(form.has(path) for form in formats.FORMS[:-1])
 
@@ -127,8 +127,7 @@ def _by_stream(making: Making, named: Sequence[str]) -> dict[str, pathlib.Path]:
 
 def _from_features(making: Making, paths: Mapping[str, pathlib.Path]) -> Iterator[Result]:
   """Videos from features, by id; a file of one video alone is named by the file."""
-  from data_prep.dataset import writer
-  from vidcap_jax.annotations.model import AnnotatedVideo
+  from vidcap_jax.features.sources import read_features
 
   streams = (*making.streams, *making.beside)
   lone_id = next((paths[s.name].stem for s in streams if _is_lone(paths[s.name])), '')
@@ -138,7 +137,7 @@ def _from_features(making: Making, paths: Mapping[str, pathlib.Path]) -> Iterato
     required = (s for s in sources if not s.stream.optional)
     if lacking := [s.stream.name for s in required if video_id not in s.names]:
       raise DataError(f'no features of stream {", ".join(lacking)}')
-    return writer.load_video(AnnotatedVideo(video_id), sources, making.options.get('align', {}))
+    return Video(video_id, (), read_features(video_id, sources, making.options.get('align', {})))
 
   ids = sorted({video_id for source in sources for video_id in source.names})
   return (_tried(video_id, load, video_id) for video_id in ids)
@@ -149,10 +148,10 @@ def _is_lone(path: pathlib.Path) -> bool:
 
 
 def _source(making: Making, stream: Stream, path: pathlib.Path, lone_id: str):
-  """A stream's features as the build takes them: a ``writer.Source``."""
-  from data_prep.dataset import writer
+  """A stream's features as the build takes them: a ``Source``."""
   from vidcap_jax.features import formats
   from vidcap_jax.features.formats import folder, h5, layout
+  from vidcap_jax.features.sources import Source
 
   of = {option: names.get(stream.name) for option, names in making.options.items()}
   lone = _is_lone(path)
@@ -171,7 +170,7 @@ def _source(making: Making, stream: Stream, path: pathlib.Path, lone_id: str):
         raise
       # Kept in another way than those trained on; what is to be told is what is wrong with these.
       reader = formats.open_features(stream.name, path)
-  return writer.Source(
+  return Source(
     stream,
     reader,
     {lone_id: path.stem} if lone else {name: name for name in reader.ids},
@@ -199,8 +198,7 @@ def _check_making(stream: Stream, made: Mapping, folder: pathlib.Path) -> None:
 
 def _from_files(making: Making, parts: Sequence[str]) -> Iterator[Result]:
   """Videos from files and folders, their features made as those trained on."""
-  from data_prep import extract
-  from vidcap_jax.features import extractors, stream_folders, video
+  from vidcap_jax.features import extractors, stream_folders, video, video_folder
 
   streams = (*making.streams, *making.beside)
   try:
@@ -217,7 +215,7 @@ def _from_files(making: Making, parts: Sequence[str]) -> Iterator[Result]:
     path = pathlib.Path(part)
     if path.is_dir():
       try:
-        paths += extract.find_videos(path).values()
+        paths += video_folder.find_videos(path).values()
       except ValueError as error:
         raise DataError(str(error)) from None
     else:

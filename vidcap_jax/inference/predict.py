@@ -13,8 +13,9 @@ from vidcap_jax.data import provenance
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.provenance import Making
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import DataError, Stream
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import DataError
 from vidcap_jax.inference import captioning
 from vidcap_jax.inference.inputs import videos_of
 

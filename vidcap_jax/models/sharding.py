@@ -12,13 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vidcap_jax.checkpoints.transfer import vocabulary_axes
 from vidcap_jax.distributed.mesh import replicated
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.training.step import TrainState
 
 CHOICES = ('replicated', 'vocabulary', 'full')
 
@@ -52,6 +49,21 @@ def of_params(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> An
   return jax.tree.map(lambda _: replicated(mesh), params)
 
 
+def vocabulary_axes(init: Callable[[int], Any]) -> Any:
+  """For each parameter the axis that runs over the vocabulary, -1 for none.
+
+  Args:
+    init: vocabulary size -> abstract parameters. Axes that grow with the size are the vocabulary's,
+      so no model has to say which of its parameters they are.
+  """
+
+  def axis(a, b):
+    grown = [i for i, (m, n) in enumerate(zip(a.shape, b.shape)) if m != n]
+    return grown[0] if grown else -1
+
+  return jax.tree.map(axis, init(11), init(12))
+
+
 def _largest(x: jax.ShapeDtypeStruct, parts: int) -> int:
   """The first of the largest axes that divide into parts, -1 for none."""
   dividing = [i for i, n in enumerate(x.shape) if n % parts == 0]
@@ -62,27 +74,6 @@ def _along(x: jax.ShapeDtypeStruct, axis: int, name: str, mesh: Mesh) -> NamedSh
   if axis < 0 or x.shape[axis] % mesh.shape[name]:
     return replicated(mesh)
   return NamedSharding(mesh, PartitionSpec(*[None] * axis, name))
-
-
-def of_state(
-  state: TrainState, optimizer: optax.GradientTransformation, params: Any, mesh: Mesh
-) -> TrainState:
-  """A sharding for each array of a training state.
-
-  Args:
-    state: abstract.
-    optimizer: that its ``opt_state`` is of.
-    params: a sharding for each parameter; the rest, counts and the objective's, is replicated.
-  """
-  everywhere = jax.tree.map(lambda _: replicated(mesh), state)
-  moments = optax.tree.map_params(
-    optimizer,
-    lambda _, sharding: sharding,
-    state.opt_state,
-    params,
-    transform_non_params=lambda _: replicated(mesh),
-  )
-  return everywhere.replace(params=params, opt_state=moments)
 
 
 def summary(params: Any, shardings: Any) -> str:

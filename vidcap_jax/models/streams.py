@@ -7,7 +7,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.batch import default_sizes, empty_batch
-from vidcap_jax.data.schema import DataError, Manifest, Stream
+from vidcap_jax.data.schema import Manifest, Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.models.captioner import Inputs, Needs
 
 READ = 'docs/models.md says which settings read which kinds'

@@ -29,10 +29,10 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import VideoSource, open_split
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import evaluate, metrics
 from vidcap_jax.evaluation.java import MetricError, require_java
 from vidcap_jax.evaluation.meteor import Meteor

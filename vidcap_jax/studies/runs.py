@@ -7,9 +7,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from configs import common
+from vidcap_jax import variants
+from vidcap_jax.config_diff import as_saved, differing
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.training.config_diff import as_saved, differing
 
 # Settings that say where and how a run went, not what it trained.
 _CIRCUMSTANCES = (
@@ -64,7 +64,7 @@ def made_by(source: str) -> Made:
   """
   path, _, variant = source.partition(':')
   file = pathlib.PurePath(path).name
-  return Made(file, common.read_variant(variant, **_config_module(file).VARIANTS))
+  return Made(file, variants.read_variant(variant, **_config_module(file).VARIANTS))
 
 
 def find(folder: str) -> tuple[list[Run], list[str]]:

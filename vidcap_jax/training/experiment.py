@@ -1,23 +1,26 @@
 """A config's stages in order; then the scores. A finished stage is not run again."""
 
 import contextlib
+import pathlib
 import statistics
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from vidcap_jax import config_diff
 from vidcap_jax.checkpoints import init_from, restore
 from vidcap_jax.data import cache
-from vidcap_jax.data.schema import DataError, read_manifest
+from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
-from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import evaluate
 from vidcap_jax.files import locked, read_json, wait_for, write_json
 from vidcap_jax.inference import predict, rerank
 from vidcap_jax.models import sharding
-from vidcap_jax.training import config_diff, key_frame_stage
+from vidcap_jax.training import key_frame_stage
 from vidcap_jax.training.stage import set_up
 from vidcap_jax.training.train import train
 
@@ -29,20 +32,39 @@ TASKS: Mapping[str, Callable[..., dict]] = {
 }
 
 
-def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
+class Recipe(Protocol):
+  """Makes a data set where the config names none, from clips that it renders itself."""
+
+  def prepare(self, directory: epath.Path, streams: Mapping[str, str], videos: int) -> str:
+    """Writes clips, captions and features below a folder; returns the data set's folder."""
+
+  def clips(self, directory: epath.Path, split: str) -> list[pathlib.Path]:
+    """The video files of a split."""
+
+  def first_captions(self, directory: epath.Path) -> dict[str, str]:
+    """A caption of each clip, by the name of its file."""
+
+
+def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None = None) -> None:
   """Runs a config, once or once for each of ``config.seeds``.
+
+  Args:
+    config: see ``configs/common.py``.
+    workdir: checkpoints, logs and results go there.
+    mesh: of all devices.
+    recipe: makes the data set where ``data.dir`` is not set.
 
   Raises:
     DataError: the workdir was made with another config, or data and config don't fit together.
     UserError: another process is training there.
   """
   with locked(workdir) if is_main() else contextlib.nullcontext():
-    _run(config, workdir, mesh)
+    _run(config, workdir, mesh, recipe)
 
 
-def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
+def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None) -> None:
   if not config.seeds:
-    run_one(config, workdir, mesh)
+    run_one(config, workdir, mesh, recipe)
     return
   if wrong := [seed for seed in config.seeds if not isinstance(seed, int)]:
     raise ConfigError(f'config.seeds are whole numbers, e.g. --config.seeds=0,1,2; not {wrong}')
@@ -53,14 +75,16 @@ def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
     one = config.copy_and_resolve_references()
     with one.unlocked():
       one.seed, one.seeds = seed, ()
-      one.data.dir = prepare_data(config, workdir)  # one data set for all seeds
+      one.data.dir = prepare_data(config, workdir, recipe)  # one data set for all seeds
       one.data.recipe.videos = 0
     reports[seed] = run_one(one, workdir / f'seed_{seed}', mesh)
   if is_main():
     summarise(reports, workdir)
 
 
-def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, dict]:
+def run_one(
+  config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None = None
+) -> dict[str, dict]:
   """Runs the stages of a config in WORKDIR; returns the last stage's scores by split."""
   workdir.mkdir(parents=True, exist_ok=True)
   check_config(config, workdir)
@@ -68,7 +92,7 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
   config = config.copy_and_resolve_references()
   rendered = not config.data.dir
   with config.unlocked():
-    config.data.dir = prepare_data(config, workdir)
+    config.data.dir = prepare_data(config, workdir, recipe)
   reports: dict[str, dict[str, dict]] = {}  # stage -> split -> scores
   stages = {stage: stage_config(config, stage) for stage in config.order}
   check_stages(stages, mesh)
@@ -89,8 +113,8 @@ def run_one(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> dict[str, di
     reports[stage] = evaluate_stage(config, stage, workdir, folder, mesh)
   if len(reports) > 1:
     _say(evaluate.side_by_side(reports))
-  if rendered and config.data.recipe.show:
-    show_clips(config, workdir, mesh)
+  if rendered and recipe and config.data.recipe.show:
+    show_clips(config, workdir, mesh, recipe)
   if any(reports.values()):
     _say(
       f'results are in {workdir / "eval"}; to caption videos: python -m vidcap_jax.main '
@@ -117,16 +141,14 @@ def _best(noted: dict, metric: str) -> str:
   return f': best {metric} {noted["best_score"]}' if 'best_score' in noted else ''
 
 
-def show_clips(config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
+def show_clips(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe) -> None:
   """Captions a few of the recipe's test clips from their video files, as a user would.
 
   What each of them shows is said first.
   """
-  from data_prep.synthetic import clips
-
-  files = clips.clips(workdir / 'data', 'test')[: config.data.recipe.show]
+  files = recipe.clips(workdir / 'data', 'test')[: config.data.recipe.show]
   restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
-  shown = clips.first_captions(workdir / 'data')
+  shown = recipe.first_captions(workdir / 'data')
   _say(f'clips of {files[0].parent}, what they show, and what the model says:')
   for file in files:
     _say(f'{file.stem}: {shown[file.stem]}')
@@ -267,24 +289,20 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   return merged
 
 
-def prepare_data(config: ConfigDict, workdir: epath.Path) -> str:
+def prepare_data(config: ConfigDict, workdir: epath.Path, recipe: Recipe | None) -> str:
   """The data set's folder; rendered into WORKDIR/data where the config has a recipe."""
   if config.data.dir:
     return config.data.dir
-  recipe = config.data.recipe
-  if not recipe.videos:
+  videos = config.data.recipe.videos
+  if not videos or not recipe:
     raise DataError(
       'no data: give --config.data.dir=DIR, a folder written by python -m data_prep.build'
     )
-  from data_prep.synthetic import (
-    clips,  # only where a recipe asks for it: it needs the extra `video`
-  )
-
-  folder = workdir / 'data'
+  arguments = workdir / 'data', dict(config.data.recipe.streams), videos
   if is_main():
-    clips.prepare(folder, dict(recipe.streams), recipe.videos)
+    recipe.prepare(*arguments)
   wait_for_all('data')
-  return str(folder / clips.DATA_SET)
+  return recipe.prepare(*arguments)  # finished before: it only names the folder
 
 
 # Settings that may be others when a run goes on: where the same ones stand, what devices there are,

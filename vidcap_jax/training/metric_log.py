@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import numpy as np
 from etils import epath
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.files import is_local, named, write_text
 
 # Fields that differ between equal runs; everything else is reproducible.

@@ -12,10 +12,10 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax import models
-from vidcap_jax.data.schema import DataError, Manifest, Stream, read_manifest
+from vidcap_jax.data.schema import Manifest, Stream, read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.distributed.mesh import check_batch
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.models.streams import check_categories, select_streams, stream_sizes
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.training import profile

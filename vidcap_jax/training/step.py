@@ -9,9 +9,11 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 from flax import struct
+from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.schema import Stream
+from vidcap_jax.distributed.mesh import replicated
 from vidcap_jax.models.captioner import Inputs, init_params
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.objectives.objective import Objective
@@ -60,6 +62,27 @@ def initial_state(
   kept = objective.kept(videos, most_captions)
   zero = jnp.zeros((), jnp.int32)
   return TrainState(zero, params, optimizer.init(params), kept, zero, jnp.zeros(()))
+
+
+def state_shardings(
+  state: TrainState, optimizer: optax.GradientTransformation, params: Any, mesh: Mesh
+) -> TrainState:
+  """A sharding for each array of a training state.
+
+  Args:
+    state: abstract.
+    optimizer: that its ``opt_state`` is of.
+    params: a sharding for each parameter; the rest, counts and the objective's, is replicated.
+  """
+  everywhere = jax.tree.map(lambda _: replicated(mesh), state)
+  moments = optax.tree.map_params(
+    optimizer,
+    lambda _, sharding: sharding,
+    state.opt_state,
+    params,
+    transform_non_params=lambda _: replicated(mesh),
+  )
+  return everywhere.replace(params=params, opt_state=moments)
 
 
 def make_train_step(

@@ -19,7 +19,7 @@ from vidcap_jax.data.key_frames import attach, lacking
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.provenance import making_of
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import DataError, Manifest
+from vidcap_jax.data.schema import Manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.distributed.mesh import (
@@ -32,6 +32,7 @@ from vidcap_jax.distributed.mesh import (
   replicated,
   to_devices,
 )
+from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import diversity, evaluate
 from vidcap_jax.models import sharding
 from vidcap_jax.models.streams import example_inputs
@@ -44,7 +45,12 @@ from vidcap_jax.training.metric_log import Journal
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.signals import StopSignal, signal_name
 from vidcap_jax.training.stage import set_up
-from vidcap_jax.training.step import initial_state, make_draw_steps, make_train_step
+from vidcap_jax.training.step import (
+  initial_state,
+  make_draw_steps,
+  make_train_step,
+  state_shardings,
+)
 from vidcap_jax.training.validation import make_validator, update_progress, validation_line
 
 TOP_CAPTIONS = 100
@@ -144,7 +150,7 @@ def train(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> di
   by_size = restore.params_by_size(streams, config)
   lie = sharding.of_params(config.mesh.params, mesh, len(vocabulary), by_size)
   say(f'{layout(mesh)}; {sharding.summary(shapes.params, lie)}')
-  lie = sharding.of_state(shapes, optimizer, lie, mesh)
+  lie = state_shardings(shapes, optimizer, lie, mesh)
   jitted = make_train_step(
     config, objective, optimizer, streams, order.steps_per_epoch, total_steps, lie
   )

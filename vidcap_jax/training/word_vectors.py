@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import jax
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
 from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import DataError
 
 LONGEST_WORD = 4096  # bytes; more without a space is no word2vec file
 

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.folder import FolderReader
 from vidcap_jax.features.formats.h5 import H5_SUFFIXES, H5Reader
 from vidcap_jax.features.formats.lmdb_store import DATA_FILE, LMDB_SUFFIXES, LmdbReader

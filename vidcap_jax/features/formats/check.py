@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
-from vidcap_jax.data.schema import KINDS, DataError, Stream
+from vidcap_jax.data.schema import KINDS, Stream
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import FeatureReader, layout
 from vidcap_jax.features.formats.layout import AXES, Layout
 

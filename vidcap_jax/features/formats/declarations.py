@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from vidcap_jax.data.schema import KINDS, DataError
+from vidcap_jax.data.schema import KINDS
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import layout, names
 
 POLICIES = ('error', 'truncate', 'resample')

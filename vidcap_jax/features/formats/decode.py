@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.reader import Arrays
 from vidcap_jax.features.plain_pickle import ArrayData, load_plain
 from vidcap_jax.features.torch_pickle import Tensor, TorchFile, open_torch

@@ -5,7 +5,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.decode import SUFFIXES, decode
 from vidcap_jax.features.formats.reader import Arrays, FeatureReader
 

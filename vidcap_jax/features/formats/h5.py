@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.decode import text_of
 from vidcap_jax.features.formats.reader import Arrays, FeatureReader, group, pick
 

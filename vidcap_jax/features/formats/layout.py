@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 # The axes of each kind in the order of storage.
 AXES = {'vector': 'C', 'sequence': 'TC', 'regions': 'TNC', 'grid': 'THWC'}

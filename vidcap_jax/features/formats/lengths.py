@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from vidcap_jax.data.batch import subsample
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 
 def keep(

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.decode import decode, text_of
 from vidcap_jax.features.formats.reader import Arrays, FeatureReader
 

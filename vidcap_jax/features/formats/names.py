@@ -9,7 +9,7 @@ error, not a choice.
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 DEFAULT = ('path', 'extension')
 

@@ -4,7 +4,7 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.decode import decode
 from vidcap_jax.features.formats.reader import Arrays, FeatureReader, group
 from vidcap_jax.features.plain_pickle import PickleError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 
 # Name -> what reads the array.
 Arrays = Mapping[str, Callable[[], np.ndarray]]

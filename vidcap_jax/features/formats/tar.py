@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vidcap_jax.data.schema import DataError
+from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.decode import SUFFIXES, decode
 from vidcap_jax.features.formats.reader import SCORES, Arrays, FeatureReader
 

@@ -1,0 +1,40 @@
+"""The variant that stands after a config file's colon, as in ``--config=configs/x.py:table4``."""
+
+from vidcap_jax.errors import ConfigError
+
+
+def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
+  """What stands after a config file's colon: ``variant=st,features=frcnn,runlocal``.
+
+  Args:
+    text: parts with commas between: NAME=VALUE; a bare value stands for ``variant=``, and
+      ``runlocal`` asks for the small rehearsal.
+    known: name -> the values it may have, the default first.
+
+  Returns:
+    A value for every known name, and 'runlocal': 'runlocal' or ''.
+
+  Raises:
+    ConfigError: an unknown name or value; lists those known.
+  """
+  chosen = {name: values[0] for name, values in known.items()} | {'runlocal': ''}
+  for part in filter(None, text.split(',')):
+    name, _, value = part.rpartition('=')
+    if part == 'runlocal':
+      chosen[part] = part
+      continue
+    name = name or 'variant'
+    if name not in known or value not in known[name]:
+      choices = [f'{name}={value}' for name, values in known.items() for value in values]
+      raise ConfigError(f'unknown variant {part!r}; known: {", ".join([*choices, "runlocal"])}')
+    chosen[name] = value
+  return chosen
+
+
+def each_variant(**known: tuple[str, ...]) -> list[str]:
+  """The default ('') and every other value of every part, the other parts at their defaults.
+
+  Args:
+    known: as of ``read_variant``.
+  """
+  return ['', *(f'{name}={value}' for name, values in known.items() for value in values[1:])]
