@@ -7,6 +7,8 @@ import shutil
 import sys
 import tempfile
 
+from vidcap_jax.features import video_folder
+
 # Both must be set before jax is first imported. A test run shares its machine: one thread per
 # operation is enough for arrays this small, and eight devices would otherwise fight over cores.
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
@@ -29,12 +31,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import hypothesis
 import jax
+import numpy as np
 import pytest
 from absl import flags
 from etils.epath.backend import fsspec_backend
 
+from data_prep.synthetic import render, shapes
 from tests import tiny
 from tests.bucket import Bucket
+from tests.building import ROWS, values
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import mesh
 
@@ -83,3 +88,27 @@ def tiny_run(tiny_data, tmp_path_factory) -> pathlib.Path:
 def restored(tiny_run) -> restore.Restored:
   """The best checkpoint of ``tiny_run``."""
   return restore.restore(restore.find_checkpoint(str(tiny_run)), mesh.make_mesh())
+
+
+@pytest.fixture
+def source(tmp_path):
+  """Annotations and one stream of five videos, with (n, 4) frames for video n."""
+  lines = ['video_id,caption,split'] + [','.join(row) for row in ROWS]
+  (tmp_path / 'clips.csv').write_text('\n'.join(lines))
+  (tmp_path / 'image').mkdir()
+  for n in range(1, 6):
+    np.save(tmp_path / 'image' / f'v{n}.npy', values(f'v{n}', (n, 4)))
+  return tmp_path
+
+
+@pytest.fixture(scope='session')
+def clips(tmp_path_factory) -> pathlib.Path:
+  folder = tmp_path_factory.mktemp('clips')
+  for clip in shapes.plan(10, seed=3)[:4]:
+    render.write(clip, folder / f'{clip.video_id}.mp4')
+  return folder
+
+
+@pytest.fixture
+def paths(clips):
+  return video_folder.find_videos(clips)

@@ -8,8 +8,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from configs import common
-from tests.models.cases import VATEX, Case, V
-from tests.models.made_up import Setup
+from tests.cases import VATEX, Case, V
+from tests.made_up import Setup
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
@@ -35,7 +35,7 @@ serve = load_script()
 
 
 def restored_of(case) -> restore.Restored:
-  """A model of ``tests/models/cases.py`` as if from a checkpoint."""
+  """A model of ``tests/cases.py`` as if from a checkpoint."""
   setup = Setup(case)
   config = ConfigDict(common.base().to_dict())
   config.model = ConfigDict(case.settings)

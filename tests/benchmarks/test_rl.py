@@ -9,7 +9,6 @@ import pytest
 from benchmarks import rl
 from benchmarks.peer import Peer
 from benchmarks.programs import Sizes
-from vidcap_jax.errors import UserError
 
 PROGRAM = """
 import json, sys
@@ -25,20 +24,6 @@ def program(tmp_path):
   path = tmp_path / 'peer.py'
   path.write_text(PROGRAM)
   return path
-
-
-def test_the_best_variant_of_a_peer_counts(program):
-  peer = Peer((sys.executable, str(program)), {'batch': 1})
-  for _ in range(3):
-    peer.run(('xe', 'beam'), ('slow', 'fast'), steps=2)
-  assert peer.best('beam') == ('fast', [0.5, 0.5, 0.5])
-
-
-def test_a_peer_that_fails_is_named_with_its_message(tmp_path):
-  path = tmp_path / 'peer.py'
-  path.write_text('raise SystemExit("no torch here")')
-  with pytest.raises(UserError, match=r'peer\.py failed with exit code 1: no torch here'):
-    Peer((sys.executable, str(path)), {}).run(('xe',), ('split',), 1)
 
 
 def test_ratios_above_one_are_faster_and_goals_are_judged(program):

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from data_prep.dataset.builder import Options, build
-from data_prep.inspect import main, table
-from data_prep.report.findings import ids, spread
-from data_prep.report.survey import unusual_lengths
+from data_prep.inspect import main
 from vidcap_jax.data.records import Video, encode_video, tfds_features, write_shard
 from vidcap_jax.data.schema import Split, read_manifest, write_manifest
 
@@ -160,21 +158,6 @@ def test_broken_shards_are_named_and_the_rest_is_shown(folder, capsys):
 def test_no_data_set(tmp_path, capsys):
   assert main([str(tmp_path)]) == 1
   assert 'is not a data set' in capsys.readouterr().err
-
-
-def test_unusual_lengths():
-  usual = {f'v{i}': 40 + i for i in range(20)}
-  assert unusual_lengths(usual) == ([], [])
-  found = unusual_lengths({**usual, 'a': 5, 'b': 2, 'c': 500, 'd': 900})
-  assert found == (['b', 'a'], ['d', 'c'])
-  assert unusual_lengths({'a': 1, 'b': 900}) == ([], [])
-
-
-def test_small_pieces_of_text():
-  assert table([('', 'n'), ('train', '100'), ('x', '')]) == ['         n', 'train  100', 'x']
-  assert spread([3, 1, 2, 2]) == '1/2/3'
-  assert spread([]) == '-'
-  assert ids(list('abcdefg')) == 'a, b, c, d, e and 2 more'
 
 
 def test_coverage_is_counted_by_stream_and_split(folder, capsys):

@@ -126,7 +126,9 @@ def test_runs_and_data_are_not_copied():
 
   left_out = ['runs/a/metrics.jsonl', 'data/mine/train.msgpack', 'slurm-77.out']
   assert ignored(*left_out) == left_out
-  assert ignored('vidcap_jax/data/new.py', 'tests/data/new.py', 'launch/slurm.sbatch') == []
+  assert (
+    ignored('vidcap_jax/data/new.py', 'tests/vidcap_jax/data/new.py', 'launch/slurm.sbatch') == []
+  )
 
 
 def wait_for(cloud, text):

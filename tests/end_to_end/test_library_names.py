@@ -1,0 +1,90 @@
+"""What the project uses of its libraries without their documentation promising it.
+
+Each is a test of its own, so that a release that takes one away fails here, by name, and not in a
+user's first command. docs/install.md lists them.
+"""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import linen as nn
+
+
+@pytest.mark.parametrize(
+  ('module', 'name'),
+  [
+    ('array_record.python.array_record_module', 'ArrayRecordReader'),
+    ('array_record.python.array_record_module', 'ArrayRecordWriter'),
+    ('jax.core', 'max_dim'),  # named in the documentation of shape polymorphism alone
+    ('jax.extend.core', 'ClosedJaxpr'),
+    ('jax.extend.core', 'jaxpr_as_fun'),
+    ('orbax.checkpoint.checkpoint_managers', 'AnyPreservationPolicy'),
+    ('orbax.checkpoint.checkpoint_managers', 'BestN'),
+    ('orbax.checkpoint.checkpoint_managers', 'LatestN'),
+    ('pycocoevalcap.cider.cider_scorer', 'precook'),
+    ('tensorboardX.event_file_writer', 'EventsWriter'),
+    ('tensorboardX.proto.event_pb2', 'Event'),
+    ('tensorboardX.summary', 'scalar'),
+    ('tensorflow_datasets.proto', 'tf_example_pb2'),
+  ],
+)
+def test_a_name_is_there(module, name):
+  assert hasattr(importlib.import_module(module), name)
+
+
+def test_the_client_of_the_coordination_service():
+  """``vidcap_jax.distributed.jobs`` and ``watchdog`` talk to other processes through it."""
+  from jax._src import distributed
+
+  assert distributed.global_state.client is None  # no processes joined here
+  client = importlib.import_module('jaxlib._jax').DistributedRuntimeClient
+  for method in ('wait_at_barrier', 'key_value_set', 'key_value_dir_get'):
+    assert hasattr(client, method), method
+
+
+def test_parameters_of_a_scan():
+  """``vidcap_jax.training.cost`` counts a loop's body as often as it runs."""
+  body = lambda carry, x: (carry + x, x)  # noqa: E731
+  loop = lambda xs: jax.lax.scan(body, 0.0, xs, unroll=2)  # noqa: E731
+  (equation,) = jax.make_jaxpr(loop)(jnp.zeros(6)).jaxpr.eqns
+  assert equation.primitive.name == 'scan'
+  assert (equation.params['length'], equation.params['unroll']) == (6, 2)
+  assert [v.aval.shape for v in equation.params['jaxpr'].jaxpr.invars] == [(), ()]
+
+
+def test_intercepted_methods_know_their_module():
+  """``vidcap_jax.decoding.scan`` finds layers by their path and the method called."""
+  seen = []
+
+  def intercept(call, args, kwargs, context):
+    seen.append((context.method_name, context.module.path))
+    return call(*args, **kwargs)
+
+  with nn.intercept_methods(intercept):
+    nn.Sequential([nn.Dense(2)]).init(jax.random.key(0), jnp.zeros((1, 3)))
+  assert ('__call__', ('layers_0',)) in seen
+
+
+@pytest.mark.parametrize(
+  ('package', 'jar'),
+  [('tokenizer', 'stanford-corenlp-3.4.1.jar'), ('meteor', 'meteor-1.5.jar')],
+)
+def test_pycocoevalcap_brings_its_jars(package, jar):
+  from vidcap_jax.evaluation import java
+
+  assert java.packaged(package, jar)
+
+
+def test_videos_open_whatever_pyav_calls_its_options(tmp_path):
+  """``metadata_errors`` is an argument of ``av.open`` before PyAV 19 alone."""
+  from tests import video_files
+  from vidcap_jax.features import video
+
+  av = video.import_av()
+  options = video._tag_options(av)
+  assert bool(options) == (int(av.__version__.split('.')[0]) < 19)
+  path = video_files.write_video(tmp_path / 'a.mp4', video_files.ramp(3))
+  with av.open(str(path), **options) as container:
+    assert container.streams.video

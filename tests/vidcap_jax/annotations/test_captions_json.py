@@ -1,0 +1,59 @@
+"""Captions by id, as JSON and as pickles."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tests.pytorch_projects import put
+from tests.vidcap_jax.annotations.written import listing, refused, write
+from vidcap_jax.annotations import read_annotations
+from vidcap_jax.errors import DataError
+
+
+def test_captions_by_video(tmp_path):
+  data = {'vid1': ['a dog', 'a dog'], 'vid2': 'a cat', 'vid3': []}
+  found = read_annotations('json', [write(tmp_path / 'a.json', data)])
+  assert listing(found) == [
+    ('vid1', None, ['a dog', 'a dog']),
+    ('vid2', None, ['a cat']),
+    ('vid3', None, []),
+  ]
+  refused('json', write(tmp_path / 'a.json', '{"a": ["b"], "a": ["c"]}'), 'twice in one object: a')
+  refused('json', write(tmp_path / 'a.json', {'a': [{'text': 'b'}]}), "captions of 'a' are nei")
+  refused('json', write(tmp_path / 'a.json', ['a']), 'not captions by id')
+
+
+def test_pickles_of_python_2(tmp_path):
+  """CAP.pkl of POS-CG: texts are bytes there."""
+  caption = {'image_id': 'vid1', 'cap_id': 0, 'caption': 'A man.', 'tokenized': 'a man'}
+  code = pickle.dumps({'vid1': [caption]}, 2).replace(b'X\x04\0\0\0vid1', b'U\x04vid1')
+  file = put(f'{tmp_path}/CAP.pkl', code.replace(b'X\x06\0\0\0A man.', b'U\x06A man.'))
+  found = read_annotations('pickle', [str(file)])
+  assert found.videos['vid1'].captions == ['A man.']
+
+
+@pytest.mark.parametrize(
+  ('contents', 'match'),
+  [
+    ({'a': 'x'}, None),
+    ({'a': {'captions': 'x'}}, None),
+    ({'a': [{'text': 'x'}]}, "captions of 'a' are neither"),
+    ({'a': [['x', 1]]}, "captions of 'a' are neither"),
+    ({'a': {'b': {'c': 'x'}}}, "captions of 'a' are neither"),
+    ({'a': 1}, "captions of 'a' are neither"),
+    (['a'], 'not captions by id'),
+    ({('a', 1): ['x']}, 'video id'),
+    ({'a': [[[[[[[[['x']]]]]]]]]}, 'nested too deep'),
+    ({'a': np.zeros(2)}, "captions of 'a' are neither"),
+    ({'a': np.float32}, 'refuses to load'),
+  ],
+)
+def test_what_captions_by_id_may_be(tmp_path, contents, match):
+  file = str(put(f'{tmp_path}/a.pkl', pickle.dumps(contents)))
+  if match is None:
+    assert read_annotations('pickle', [file]).videos['a'].captions == ['x']
+    return
+  with pytest.raises(DataError, match=match) as caught:
+    read_annotations('pickle', [file])
+  assert file in str(caught.value)

@@ -1,0 +1,86 @@
+"""Which checkpoint is meant, and with which settings of decoding it is restored."""
+
+import json
+import os
+import shutil
+
+import pytest
+
+from vidcap_jax.checkpoints import checkpoint, restore
+from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import ConfigError, DataError
+from vidcap_jax.training.metric_log import read_journal
+
+
+@pytest.fixture(scope='module')
+def best(tiny_run) -> str:
+  """The step with the best validation score, of equal ones the latest, by what was written down."""
+  scores = [(r['CIDEr'], r['step']) for r in read_journal(tiny_run) if r['kind'] == 'val']
+  assert len(scores) == 2
+  return str(max(scores)[1])
+
+
+def test_find_checkpoint(tiny_run, best, tmp_path):
+  stage = tiny_run / 'checkpoints' / 'xe'
+  assert checkpoint.steps(stage) == sorted({int(best), 16})
+  for path in (tiny_run, stage, stage / best, f'{stage / best}/'):
+    assert restore.find_checkpoint(str(path)) == stage / best
+  assert restore.find_checkpoint(str(stage / '16')) == stage / '16'
+
+  with pytest.raises(DataError, match=f'--checkpoint={tmp_path}/x: no such folder'):
+    restore.find_checkpoint(f'{tmp_path}/x')
+  half = tmp_path / 'xe' / '7'
+  half.mkdir(parents=True)
+  for path in (tmp_path, tmp_path / 'xe', half):
+    with pytest.raises(DataError, match=f'{path}: no checkpoint in this folder; give a workdir'):
+      restore.find_checkpoint(str(path))
+
+
+def test_of_several_seeds_each_has_a_workdir(tmp_path):
+  for seed in (1, 0):
+    (tmp_path / f'seed_{seed}' / 'checkpoints').mkdir(parents=True)
+  (tmp_path / 'seed_2.txt').touch()
+  with pytest.raises(DataError, match=f'one: {tmp_path}/seed_0, {tmp_path}/seed_1$'):
+    restore.find_checkpoint(str(tmp_path))
+
+
+def test_the_last_finished_stage_is_taken(tiny_run, best, tmp_path):
+  workdir = tmp_path / '2026'  # a number, but no step
+  for name in ('a_second', 'z_first'):
+    shutil.copytree(tiny_run / 'checkpoints' / 'xe', workdir / 'checkpoints' / name)
+  stages = {'z_first': {}, 'a_second': {}}
+  (workdir / 'stages.json').write_text(json.dumps(stages))
+  found = restore.find_checkpoint(str(workdir))
+  assert found == workdir / 'checkpoints' / 'a_second' / best
+  (workdir / 'stages.json').write_text(json.dumps({'z_first': {}}))  # a_second is still training
+  found = restore.find_checkpoint(str(workdir))
+  assert found == workdir / 'checkpoints' / 'z_first' / best
+  os.utime(workdir / 'checkpoints' / 'z_first', (1, 1))
+  (workdir / 'stages.json').unlink()  # killed in its first stage
+  found = restore.find_checkpoint(str(workdir))
+  assert found == workdir / 'checkpoints' / 'a_second' / best
+
+
+def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, best, tmp_path):
+  broken = tmp_path / best
+  shutil.copytree(tiny_run / 'checkpoints' / 'xe' / best, broken)
+  for file in (broken / 'params').rglob('*'):
+    if file.is_file():
+      file.write_bytes(file.read_bytes()[:20])
+  with pytest.raises(DataError, match=f'{broken} cannot be read'):
+    restore.restore(restore.find_checkpoint(str(broken)), mesh.make_mesh())
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    (['groups=2'], "groups and decode.force need decode.method 'beam', not 'greedy'"),
+    (['force=ball'], "groups and decode.force need decode.method 'beam', not 'greedy'"),
+    (['method=beam', 'groups=2', 'force=ball'], 'do not go together'),
+    (['method=beam', 'groups=3'], 'got 3 groups of a beam of 2'),
+    (['diversity=-1'], 'diversity -1.0'),
+  ],
+)
+def test_settings_that_do_not_go_together(changes, message, restored):
+  with pytest.raises(ConfigError, match=message):
+    restore.restore(restored.path, restored.mesh, changes)

@@ -1,0 +1,61 @@
+"""What each mode finds before it works."""
+
+import re
+import types
+
+import jax
+import pytest
+from ml_collections import ConfigDict
+
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.cli import modes
+
+# ml_collections loads config files by a method that importlib gives up.
+pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
+
+
+@pytest.mark.parametrize(
+  ('flags', 'message'),
+  [
+    (
+      ['--weights=1,2,3'],
+      r'an ensemble of 2 needs as many weights, all above 0; got \[1.0, 2.0, 3.0',
+    ),
+    (['--weights=1,0'], 'all above 0; got'),
+    (['--weights=1,nan'], 'all above 0; got'),
+    ([], 'several checkpoints .* say where to write them: --output=DIR'),
+    (['--output=/dev/null/x'], '--output=/dev/null/x: cannot write to /dev/null .Not a directory'),
+  ],
+)
+def test_what_is_wrong_with_several_is_found_before_any_is_read(
+  flags, message, command, tiny_run, monkeypatch
+):
+  monkeypatch.setattr(restore, 'restore', None)
+  code, _, err = command('--mode=evaluate', f'--checkpoint={tiny_run},{tiny_run}', *flags)
+  assert (code, err.count('\n')) == (1, 1)
+  assert re.search(message, err)
+
+
+def test_one_process_exports(command, monkeypatch):
+  monkeypatch.setattr(jax, 'process_count', lambda: 2)
+  code, _, err = command('--mode=export', '--out=OUT', '--checkpoint=C')
+  assert (code, err.count('\n')) == (1, 1)
+  assert 'error: --mode=export is for one process, and here are 2: start it once' in err
+
+
+def test_what_a_checkpoint_says_of_the_runtime(command, monkeypatch):
+  """How to compute; not where its machine kept compiled programs."""
+  runtime = {'matmul_precision': 'highest', 'compilation_cache': '/dev/null/programs'}
+  of_training = types.SimpleNamespace(config=ConfigDict({'runtime': runtime}))
+  monkeypatch.setattr(restore, 'find_checkpoint', lambda path: path)
+  monkeypatch.setattr(restore, 'restore', lambda *_: of_training)
+  before = jax.config.jax_default_matmul_precision
+  applied = []
+  monkeypatch.setattr(
+    modes.predict, 'predict', lambda *_: applied.append(jax.config.jax_default_matmul_precision)
+  )
+  try:
+    code, _, err = command('--mode=predict', '--checkpoint=C', '--inputs=I')
+  finally:
+    jax.config.update('jax_default_matmul_precision', before)
+  assert (code, err, applied) == (0, '', ['highest'])

@@ -1,0 +1,351 @@
+"""Evaluation from a checkpoint alone."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+
+import pytest
+from etils import epath
+from ml_collections import ConfigDict
+
+from data_prep.dataset.builder import Options, build
+from tests import tiny
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.evaluation import evaluate, metrics
+from vidcap_jax.inference import captioning
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def quick():
+  """No Java: splitting at spaces, and a METEOR of 1/4."""
+  with tiny.unscored_by_java():
+    yield
+
+
+@pytest.fixture(scope='module')
+def later(tmp_path_factory):
+  """A data set built after training: a test split with references, and no vocabulary."""
+  data = tiny.build(tmp_path_factory.mktemp('later') / 'source', ('test',) * 9, refer=('test',))
+  manifest = read_manifest(data)
+  assert manifest.vocabulary is None
+  assert manifest.streams[0].mean == ()
+  return data
+
+
+def read(folder, name):
+  return json.loads((folder / name).read_text())
+
+
+# ---------------------------------------------------------------- results
+
+
+def test_with_references(restored, later, tiny_data, tmp_path, quick, capsys):
+  report = evaluate.evaluate(restored, later, 'test', tmp_path / 'out')
+  out, err = capsys.readouterr()
+  assert out == ''
+  assert err.splitlines() == [
+    'captioning test: 0/9 videos, compiling',
+    'scoring 9 captions of test; METEOR alone takes 10 to 20 seconds to start',
+  ]
+  assert report == read(tmp_path / 'out', 'metrics.json')
+  captions = read(tmp_path / 'out', 'captions.json')
+  assert [c['video_id'] for c in captions] == [f'v{i}' for i in range(9)]
+  assert [set(c) for c in captions] == [{'video_id', 'caption', 'log_prob'}] * 9
+  assert all(c['log_prob'] < 0 for c in captions)
+
+  hypotheses = {c['video_id']: c['caption'] for c in captions}
+  references = {v.video_id: list(v.captions) for v in open_split(later, 'test')}
+  scores, _ = metrics.score(hypotheses, references)
+  assert set(scores) == {'BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr'}
+  assert {name: report[name] for name in scores} == scores
+
+  constants = {
+    c: metrics.score(dict.fromkeys(references, c), references, ['CIDEr'])[0]['CIDEr']
+    for c in restored.meta['top_captions']
+  }
+  assert report['constant_CIDEr'] == pytest.approx(max(constants.values()))
+  assert constants[report['constant_caption']] == pytest.approx(report['constant_CIDEr'])
+  assert report['distinct_captions'] == len(set(hypotheses.values()))
+  words = [word for caption in hypotheses.values() for word in caption.split()]
+  assert (report['vocabulary_used'], report['mean_words']) == (len(set(words)), len(words) / 9)
+  trained = {caption for video in open_split(tiny_data, 'train') for caption in video.captions}
+  novel = sum(caption not in trained for caption in hypotheses.values()) / 9
+  assert report['novel_captions'] == pytest.approx(novel)
+  assert f'{novel:.1%} are no training caption' in evaluate.summary(report)
+  assert (report['split'], report['videos'], report['references']) == ('test', 9, True)
+  assert (report['checkpoint'], report['checkpoint_step']) == (
+    str(restored.path),
+    int(restored.path.name),
+  )
+  assert report['stage'] == 'xe'
+  assert report['decode'] == restored.config.decode.to_dict()
+  made = read_manifest(later)
+  coverage = {'listed': 9, 'videos': 9, 'missing': 0, 'bad': 0, 'uncaptioned': 0}
+  assert report['data'] == {
+    'dir': later,
+    'hash': made.hash,
+    'name': 'data',
+    'coverage': {**coverage, 'streams': {'image': 9}},
+  }
+  assert report['vocabulary_hash'] == restored.vocabulary.hash
+  assert {'jax', 'flax', 'pycocoevalcap'} <= set(report['versions'])
+
+
+def test_without_references(restored, tiny_data, tmp_path):
+  report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'out')
+  assert report['references'] is False
+  assert not {'CIDEr', 'METEOR', 'constant_CIDEr'} & set(report)
+  captions = {c['video_id']: c['caption'] for c in read(tmp_path / 'out', 'captions.json')}
+  assert list(captions) == ['v10', 'v11']
+  assert read(tmp_path / 'out', 'submission_vatex.json') == captions
+  server = read(tmp_path / 'out', 'submission_msrvtt.json')
+  assert {r['video_id']: r['caption'] for r in server['result']} == captions
+  assert server['external_data'] == {'used': 'true', 'details': 'tiny'}
+
+
+def test_networks_and_word_vectors_of_all_that_took_part_are_declared(
+  restored, tiny_data, tmp_path
+):
+  config = ConfigDict(restored.config.to_dict())
+  config.train.word_vectors = '/x/glove.txt'
+  unknown = tuple(dataclasses.replace(s, extractor=None) for s in restored.streams)
+  other = dataclasses.replace(restored, config=config, streams=unknown)
+
+  def say_nothing(source, ids):
+    return [{'video_id': video, 'caption': '', 'log_prob': 0.0} for video in ids]
+
+  for members, details in (
+    ([other], "network of stream 'image': not recorded, word vectors glove.txt"),
+    ([restored, other], "network of stream 'image': not recorded, tiny, word vectors glove.txt"),
+  ):
+    together = captioning.Together(members, say_nothing, {})
+    evaluate.evaluate(members[0], tiny_data, 'test', epath.Path(tmp_path), None, together)
+    server = read(tmp_path, 'submission_msrvtt.json')
+    assert server['external_data'] == {'used': 'true', 'details': details}
+
+
+def test_only_some_videos_have_references(restored, tmp_path, quick):
+  tiny.build(tmp_path / 'source', ('a',) * 2 + ('b',) * 2, refer=('a',))
+  splits = tmp_path / 'splits.json'
+  splits.write_text(json.dumps({'test': ['v0', 'v1', 'v2', 'v3']}))
+  build(
+    Options(
+      form='jsonl',
+      annotations=(str(tmp_path / 'source' / 'captions.jsonl'),),
+      features={'image': str(tmp_path / 'source' / 'image')},
+      splits=str(splits),
+      out=str(tmp_path / 'mixed'),
+    )
+  )
+  with pytest.raises(UserError, match='videos without references: 2 videos .v2, v3'):
+    evaluate.evaluate(restored, str(tmp_path / 'mixed'), 'test', tmp_path / 'out')
+  assert not (tmp_path / 'out').exists()
+
+
+def test_captions_outlive_a_scoring_that_fails(
+  restored, later, tmp_path, quick, monkeypatch, capsys
+):
+  def late(*_):
+    raise metrics.MetricError('METEOR did not finish')
+
+  (tmp_path / 'my out').mkdir()
+  (tmp_path / 'my out' / 'metrics.json').write_text('{}')
+  with monkeypatch.context() as patch:
+    patch.setattr(metrics.meteor.Meteor, 'score', late)
+    with pytest.raises(metrics.MetricError, match='METEOR did not finish\nthe captions') as error:
+      evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
+  assert [c['video_id'] for c in read(tmp_path / 'my out', 'captions.json')] == [
+    f'v{i}' for i in range(9)
+  ]
+  assert not (tmp_path / 'my out' / 'metrics.json').exists()
+  python, _, module, *arguments = shlex.split(str(error.value).splitlines()[-1])
+  assert (python, module) == ('python', metrics.__spec__.name)
+  metrics.main([*arguments, '--metrics=CIDEr', '--meteor_time_limit=9'])
+  scored = capsys.readouterr().out
+  report = evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
+  assert f'{report["CIDEr"]:.4f}' in scored
+
+
+def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path):
+  """A checkpoint of eight devices, read by a process that has one; real PTB and METEOR."""
+  workdir = tmp_path / 'moved'
+  shutil.copytree(tiny_run, workdir)
+  flags = ['--xla_force_host_platform_device_count=1', '--xla_backend_optimization_level=0']
+  argv = ['-m', 'vidcap_jax.main', '--mode=evaluate', '--checkpoint=moved', f'--data={later}']
+  done = subprocess.run(
+    [sys.executable, *argv, '--split=test'],
+    cwd=tmp_path,
+    env={**os.environ, 'PYTHONPATH': str(ROOT), 'XLA_FLAGS': ' '.join(flags)},
+    capture_output=True,
+    text=True,
+    timeout=200,
+  )
+  assert done.returncode == 0, done.stderr
+  report = read(workdir / 'eval' / 'test', 'metrics.json')
+  for name in ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr'):
+    assert f'{name} {report[name]:.4f}' in done.stdout
+  assert 0 < report['METEOR'] < 1
+  source = open_split(later, 'test')
+  here = captioning.captioner_of(restored)(source, [source[i].video_id for i in range(9)])
+  there = read(workdir / 'eval' / 'test', 'captions.json')
+  assert [c['caption'] for c in there] == [c['caption'] for c in here]
+
+
+def test_a_checkpoint_made_before_some_settings(restored, tiny_data, tmp_path):
+  old = tmp_path / restored.path.name
+  shutil.copytree(restored.path, old)
+  meta = json.loads((old / 'meta' / 'metadata').read_text())
+  for name in ('n_best', 'groups', 'diversity', 'force'):
+    del meta['config']['decode'][name]
+  del meta['captions']
+  (old / 'meta' / 'metadata').write_text(json.dumps(meta))
+  again = restore.restore(old, restored.mesh)
+  assert again.config.decode.to_dict() == restored.config.decode.to_dict() | {'force': ()}
+  report = evaluate.evaluate(again, tiny_data, 'test', tmp_path / 'out')
+  assert 'novel_captions' not in report
+  assert 'how many are new is not known' in evaluate.summary(report)
+  changed = restore.restore(old, restored.mesh, ['method=beam', 'force=ball,red'])
+  assert list(changed.config.decode.force) == ['ball', 'red']
+
+
+# ---------------------------------------------------------------- where the results go
+
+
+@pytest.fixture
+def written_to(monkeypatch):
+  """Calls evaluate_command with what it is given, and tells the folder of its results."""
+
+  def command(*arguments, **others):
+    folders = []
+
+    def evaluate_into(restored, directory, split, output, *_):
+      folders.append(str(output))
+      return {'captions': 0, 'videos': 1}
+
+    with monkeypatch.context() as patch:
+      patch.setattr(evaluate, 'evaluate', evaluate_into)
+      patch.setattr(evaluate, 'check_output', lambda *_, **__: None)
+      patch.setattr(evaluate, 'ensemble_of', lambda *_, **__: None)
+      evaluate.evaluate_command(*arguments, **others)
+    return folders.pop()
+
+  return command
+
+
+def moved(restored, path, order=('xe',), **stages):
+  """A checkpoint elsewhere, of a run of other stages."""
+  config = ConfigDict(restored.config.to_dict())
+  config.order, config.stages = order, ConfigDict(dict.fromkeys(order, {}) | stages)
+  stage = pathlib.Path(path).parent.name
+  meta = {**restored.meta, 'stage': stage if stage in order else order[-1]}
+  return dataclasses.replace(restored, path=epath.Path(path), config=config, meta=meta)
+
+
+@pytest.mark.parametrize(
+  ('path', 'order', 'stages', 'folder'),
+  [
+    ('/w/checkpoints/b/8', ('a', 'b'), {}, '/w/eval/test'),
+    ('/w/checkpoints/a/8', ('a', 'b'), {}, '/w/eval/a/test'),
+    ('/w/checkpoints/b/8', ('b', 'f'), {'f': {'task': 'fuse'}}, '/w/eval/b/test'),
+    ('/w/checkpoints/b/8', ('b', 'k'), {'k': {'task': 'key_frames'}}, '/w/eval/test'),
+    ('w/checkpoints/b/8', ('a', 'b'), {}, f'{pathlib.Path.cwd()}/w/eval/test'),
+  ],
+)
+def test_no_stage_replaces_the_results_of_another(
+  path, order, stages, folder, restored, written_to
+):
+  checkpoint = moved(restored, path, order, **stages)
+  assert written_to(checkpoint, 'data', 'test', None) == folder
+  assert written_to(checkpoint, 'data', 'test', '/out') == '/out'
+
+
+@pytest.mark.parametrize('path', ['/tmp/x/8', '/a/8', '/8'])
+def test_a_checkpoint_outside_a_workdir_needs_an_output(path, restored, written_to):
+  checkpoint = moved(restored, path)
+  with pytest.raises(UserError, match=f'^{path} is not in WORKDIR/checkpoints/xe, .*--output=DIR'):
+    written_to(checkpoint, 'data', 'test', None)
+  assert written_to(checkpoint, 'data', 'test', '/out') == '/out'
+
+
+def test_a_workdir_that_cannot_be_written_to(restored, tiny_data, tmp_path):
+  """Found before the data set is looked for."""
+  (tmp_path / 'eval').write_text('')  # where a folder should be
+  checkpoint = moved(restored, f'{tmp_path}/checkpoints/xe/8')
+  with pytest.raises(UserError, match=f'^--output={tmp_path}/eval/test: .*Not a directory'):
+    evaluate.evaluate_command(checkpoint, '/nowhere', 'test', None)
+
+
+# ---------------------------------------------------------------- data that does not fit
+
+
+def test_no_such_split(restored, tiny_data, tmp_path):
+  with pytest.raises(DataError, match="no split 'testing'; it has: train, val, test"):
+    evaluate.evaluate(restored, tiny_data, 'testing', tmp_path / 'out')
+  with pytest.raises(DataError, match='not a data set built by data_prep.build'):
+    evaluate.evaluate(restored, str(tmp_path), 'test', tmp_path / 'out')
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    ({'channels': 9}, r"stream 'image': .* channels 8, .* has 9"),
+    ({'extractor': 'resnet'}, r"stream 'image': .* extractor 'tiny', .* has 'resnet'"),
+  ],
+)
+def test_another_stream(changes, message, restored, tmp_path):
+  data = tiny.build(tmp_path / 'source', ('test',) * 3, **changes)
+  with pytest.raises(DataError, match=message):
+    evaluate.evaluate(restored, data, 'test', tmp_path / 'out')
+
+
+def test_missing_stream(restored, tmp_path):
+  tiny.build(tmp_path / 'source', ('test',) * 3)
+  build(
+    Options(
+      form='jsonl',
+      annotations=(str(tmp_path / 'source' / 'captions.jsonl'),),
+      features={'motion': str(tmp_path / 'source' / 'image')},
+      out=str(tmp_path / 'motion'),
+    )
+  )
+  with pytest.raises(DataError, match=r"needs a stream 'image' .* has: motion: sequence \(T, 8\)"):
+    evaluate.evaluate(restored, str(tmp_path / 'motion'), 'test', tmp_path / 'out')
+
+
+def test_stages_stand_below_each_other():
+  scores = {'BLEU_4': 0.25, 'METEOR': 0.2, 'ROUGE_L': 0.5, 'CIDEr': 1.25}
+  reports = {
+    'temporal': {'val': scores, 'test': scores},
+    'embedding': {'val': {'R@1': 0.5}, 'test': {'R@1': 0.5}},
+    'fusion': {'val': {**scores, 'CIDEr': 1.5}},
+  }
+  assert evaluate.side_by_side(reports).splitlines() == [
+    'val         BLEU_4   METEOR  ROUGE_L    CIDEr',
+    'temporal    0.2500   0.2000   0.5000   1.2500',
+    'fusion      0.2500   0.2000   0.5000   1.5000',
+    'test        BLEU_4   METEOR  ROUGE_L    CIDEr',
+    'temporal    0.2500   0.2000   0.5000   1.2500',
+  ]
+
+
+def test_results_in_a_bucket(restored, tiny_data, bucket, quick):
+  report = evaluate.evaluate(restored, tiny_data, 'test', epath.Path('gs://runs/eval/test'))
+  folder = epath.Path('gs://runs/eval/test')
+  assert read(folder, 'metrics.json') == json.loads(json.dumps(report))
+  assert [caption['video_id'] for caption in read(folder, 'captions.json')] == ['v10', 'v11']
+  assert {name.rpartition('/')[2] for name in bucket.names()} == {
+    'captions.json',
+    'metrics.json',
+    'submission_msrvtt.json',
+    'submission_vatex.json',
+  }

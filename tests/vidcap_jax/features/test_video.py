@@ -1,0 +1,165 @@
+"""Frames by timestamp, upright, and clear errors for files that give none."""
+
+import struct
+import wave
+
+import numpy as np
+import pytest
+
+from tests import video_files
+from tests.video_files import gray, write_video
+from vidcap_jax.features import video
+
+
+@pytest.fixture
+def ramp(tmp_path):
+  """40 frames, 4 seconds."""
+  return write_video(tmp_path / 'ramp.mp4', video_files.ramp())
+
+
+def levels(frames) -> list[int]:
+  """Which of the ramp's frames these are."""
+  return [round((float(frame.image.mean()) - 10) / 5) for frame in frames]
+
+
+def test_uniform_takes_the_middles_of_equal_parts(ramp):
+  frames = list(video.sample(ramp, {'uniform': 4}, 32))
+  assert levels(frames) == [5, 15, 25, 35]
+  assert [f.time for f in frames] == pytest.approx([0.5, 1.5, 2.5, 3.5], abs=0.01)
+  assert frames[0].image.shape == (32, 32, 3)
+  assert frames[0].image.dtype == np.uint8
+
+
+def test_every_takes_each_nth_frame(ramp):
+  frames = list(video.sample(ramp, {'every': 15}, 32))
+  assert levels(frames) == [0, 15, 30]
+  assert [f.time for f in frames] == pytest.approx([0.0, 1.5, 3.0])
+
+
+def test_fps_follows_time_not_frames(tmp_path):
+  # Two frames a second at first, then ten, then two.
+  times = [0, 5, *range(10, 20), 20, 25, 30]
+  path = write_video(tmp_path / 'uneven.mp4', video_files.ramp(15), times=times)
+  assert levels(video.sample(path, {'fps': 1}, 32)) == [0, 2, 12, 14]
+  # More than there are: what is on screen is repeated.
+  assert levels(video.sample(path, {'fps': 4}, 32)) == [0, 0, 1, 1, 2, 4, 7, 9, 12, 12, 13, 13, 14]
+
+
+def test_fps_ends_with_the_video(ramp):
+  assert levels(video.sample(ramp, {'fps': 1}, 32)) == [0, 10, 20, 30]
+
+
+def test_uniform_repeats_frames_of_a_short_video(tmp_path):
+  path = write_video(tmp_path / 'short.mp4', [gray(10), gray(60)])
+  assert levels(video.sample(path, {'uniform': 6}, 32)) == [0, 0, 0, 10, 10, 10]
+  single = write_video(tmp_path / 'single.mp4', [gray(60)])
+  assert levels(video.sample(single, {'uniform': 3}, 32)) == [10, 10, 10]
+
+
+def test_frames_are_scaled_to_the_shorter_side_and_cut_to_the_middle(tmp_path):
+  image = gray(0, 48, 96)
+  image[:, 24:72] = 255  # the middle square
+  path = write_video(tmp_path / 'wide.mp4', [image])
+  (frame,) = video.sample(path, {'every': 1}, 24)
+  assert frame.image.shape == (24, 24, 3)
+  assert frame.image[:, 2:-2].min() > 200
+
+
+MATRICES = {
+  # Degrees clockwise to show it -> (a, b, c, d) of the track header's matrix.
+  0: (1, 0, 0, 1),
+  90: (0, 1, -1, 0),
+  180: (-1, 0, 0, -1),
+  270: (0, -1, 1, 0),
+}
+
+
+def set_rotation(path, clockwise: int):
+  """Rewrites an mp4 file's display matrix."""
+  data = bytearray(path.read_bytes())
+  start = data.index(b'tkhd') + 4
+  assert data[start] == 0  # version 0: the matrix is 40 bytes on
+  a, b, c, d = (value << 16 for value in MATRICES[clockwise])
+  struct.pack_into('>9i', data, start + 40, a, b, 0, c, d, 0, 0, 0, 1 << 30)
+  path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize('clockwise', sorted(MATRICES))
+def test_display_rotation_is_respected(tmp_path, clockwise):
+  upright = gray(20, 64, 64)
+  upright[:32, :32] = (250, 30, 30)  # red in the top left corner
+  upright[:32, 32:] = (30, 30, 250)  # blue in the top right corner
+  stored = np.rot90(upright, clockwise // 90)  # turned anticlockwise, to be turned back
+  path = write_video(tmp_path / 'turned.mp4', [np.ascontiguousarray(stored)] * 3)
+  set_rotation(path, clockwise)
+  (frame,) = video.sample(path, {'uniform': 1}, 64)
+  difference = np.abs(frame.image.astype(int) - upright)
+  assert difference[4:28, 4:28].max() < 40
+  assert difference[4:28, 36:60].max() < 40
+  assert difference[36:60].max() < 40
+
+
+def test_not_a_video(tmp_path):
+  empty = tmp_path / 'empty.mp4'
+  empty.touch()
+  text = tmp_path / 'text.mp4'
+  text.write_text('no video ' * 100)
+  sound = tmp_path / 'sound.wav'
+  with wave.open(str(sound), 'wb') as file:
+    file.setparams((1, 2, 8000, 0, 'NONE', ''))
+    file.writeframes(bytes(16000))
+  cases = {
+    empty: 'empty',
+    text: 'not a video',
+    sound: 'no video stream',
+    tmp_path / 'none.mp4': 'no such file',
+    tmp_path: 'no such file',
+  }
+  for path, reason in cases.items():
+    with pytest.raises(video.VideoError, match=reason) as caught:
+      list(video.sample(path, {'uniform': 2}))
+    assert str(path) in str(caught.value)
+
+
+def noisy_video(path, container):
+  generator = np.random.default_rng(0)
+  images = [generator.integers(0, 255, (48, 64, 3), dtype=np.uint8) for _ in range(40)]
+  options = {'movflags': 'faststart'} if container == 'mp4' else {}
+  return write_video(path, images, container=container, options=options)
+
+
+@pytest.mark.parametrize('container', ['mp4', 'matroska', 'avi'])
+def test_a_file_cut_short_gives_what_decodes_and_a_note(tmp_path, container):
+  path = noisy_video(tmp_path / 'whole', container)
+  notes = []
+  assert len(list(video.sample(path, {'every': 1}, 32, notes))) == 40
+  assert notes == []
+  cut = tmp_path / 'cut'
+  data = path.read_bytes()
+  cut.write_bytes(data[: len(data) // 2])
+  for how in ({'every': 1}, {'uniform': 8}, {'fps': 5}):
+    notes = []
+    frames = list(video.sample(cut, how, 32, notes))
+    assert 5 <= len(frames) < 30
+    assert notes, how
+    assert str(cut) in notes[0]
+
+
+def test_damage_in_the_middle_is_noted_and_passed_over(tmp_path):
+  path = noisy_video(tmp_path / 'whole.mp4', 'mp4')
+  data = bytearray(path.read_bytes())
+  third = len(data) // 3
+  data[third : third + third // 2] = bytes(third // 2)
+  broken = tmp_path / 'broken.mp4'
+  broken.write_bytes(bytes(data))
+  notes = []
+  frames = list(video.sample(broken, {'uniform': 8}, 32, notes))
+  assert len(frames) == 8
+  assert len(notes) == 1
+  assert 'damaged' in notes[0]
+
+
+def test_a_caller_may_stop_early(ramp):
+  frames = video.sample(ramp, {'every': 1}, 32)
+  assert levels([next(frames)]) == [0]
+  frames.close()

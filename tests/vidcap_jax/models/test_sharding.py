@@ -1,0 +1,207 @@
+"""Neither the mesh nor where parameters lie changes what is trained."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh
+
+from configs import common
+from tests.cases import CASES, Case
+from tests.made_up import Setup, rows
+from tests.vidcap_jax.models.test_embedding import SETTINGS as EMBEDDING
+from tests.vidcap_jax.models.test_embedding import STREAMS
+from tests.vidcap_jax.models.test_embedding import loss as embedding_loss
+from tests.x64 import enable_x64
+from vidcap_jax import models
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.distributed.mesh import to_devices
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.models import sharding
+from vidcap_jax.models.captioner import init_params
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
+from vidcap_jax.training.step import TrainState, state_shardings
+
+V, STEPS = 12, 20  # the words divide over the model axes below
+LAYOUTS = [
+  ((1, 1), 'replicated'),
+  ((8, 1), 'full'),
+  ((4, 2), 'vocabulary'),
+  ((2, 4), 'vocabulary'),
+  ((2, 4), 'full'),
+  ((4, 2), 'replicated'),
+]
+
+
+def mesh_of(data: int, model: int) -> Mesh:
+  devices = np.array(jax.devices()[: data * model]).reshape(data, model)
+  return Mesh(devices, ('data', 'model'))
+
+
+class Trained:
+  """A case and how it is trained for some steps on any mesh, its parameters anywhere."""
+
+  def __init__(self, case, double: bool):
+    self.case, self.setup = case, Setup(case, V)
+    self.dtype = jnp.float64 if double else jnp.float32
+    self.params = self.widen(self.setup.params)
+    self.batch = self.widen({'inputs': self.setup.inputs, 'targets': self.setup.targets})
+    settings = common.base().optimizer
+    settings.learning_rate = 0.01
+    self.optimizer = make_optimizer(settings, make_schedule(settings, STEPS, STEPS))
+
+  def widen(self, tree):
+    return jax.tree.map(lambda x: x.astype(self.dtype) if x.dtype == np.float32 else x, tree)
+
+  def sizes(self, size):
+    module = models.build(self.case.settings, size)
+    init = lambda key: self.widen(init_params(module, key, rows(self.setup.inputs, slice(1))))  # noqa: E731
+    return jax.eval_shape(init, jax.random.key(0))
+
+  def loss(self, params, batch, key):
+    if self.case.settings['name'] == 'embedding':
+      return embedding_loss(self.setup.module, params, batch['inputs'], batch['targets'], key)
+    total, words = self.setup._loss(params, batch['inputs'], batch['targets'], key)
+    return total / words
+
+  def state(self):
+    zero = jnp.zeros((), jnp.int32)
+    return TrainState(zero, self.params, self.optimizer.init(self.params), {}, zero, jnp.zeros(()))
+
+  def shardings(self, mesh, how):
+    params = sharding.of_params(how, mesh, V, self.sizes)
+    return state_shardings(jax.eval_shape(self.state), self.optimizer, params, mesh)
+
+  def run(self, shape, how):
+    """Losses of all steps, and the last state."""
+    mesh = mesh_of(*shape)
+    lie, batch = self.shardings(mesh, how), to_devices(self.batch, mesh)
+
+    def step(state, _):
+      key = jax.random.fold_in(jax.random.key(0), state.step)
+      loss, grads = jax.value_and_grad(self.loss)(state.params, batch, key)
+      updates, opt_state = self.optimizer.update(grads, state.opt_state, state.params)
+      params = optax.apply_updates(state.params, updates)
+      new = state.replace(step=state.step + 1, params=params, opt_state=opt_state)
+      return jax.lax.with_sharding_constraint(new, lie), loss
+
+    scan = jax.jit(lambda state: jax.lax.scan(step, state, None, STEPS), out_shardings=(lie, None))
+    state, losses = scan(jax.device_put(self.state(), lie))
+    return np.asarray(losses), state
+
+
+def split(tree) -> set[str]:
+  """Names of the arrays of which a device holds a part only."""
+  return {
+    jax.tree_util.keystr(name)
+    for name, x in jax.tree.leaves_with_path(tree)
+    if x.sharding.shard_shape(x.shape) != x.shape
+  }
+
+
+# Where rounding may change what is chosen, by maxima and draws, it is made too small to.
+CHOOSING = ('stats', 'global2local', 'dual_afr', 'refocus')
+
+
+QUICK = pytest.param(CASES[0], (LAYOUTS[1], LAYOUTS[3]), id=CASES[0].name)
+
+
+def whole(case):
+  marks = [pytest.mark.slow, pytest.mark.timeout(900)]  # six programs are compiled
+  return pytest.param(case, LAYOUTS[1:], marks=marks, id=f'{case.name} everywhere')
+
+
+@pytest.mark.parametrize(
+  ('case', 'layouts'),
+  [QUICK, *(whole(case) for case in (*CASES, Case('embedding', EMBEDDING, STREAMS)))],
+)
+def test_mesh_and_sharding_change_no_loss(case, layouts):
+  double = case.name.startswith(CHOOSING)
+  with enable_x64(double):
+    trained = Trained(case, double)
+    expected, _ = trained.run((1, 1), 'replicated')
+    if not case.draws:  # there the loss stands for a gradient
+      assert expected[-5:].mean() < expected[:5].mean()
+    for shape, how in layouts:
+      losses, state = trained.run(shape, how)
+      np.testing.assert_allclose(losses, expected, rtol=1e-5, err_msg=f'{shape}, {how}')
+      assert len(state.step.sharding.device_set) == shape[0] * shape[1]
+      of_params = split(state.params)
+      assert bool(of_params) == (how != 'replicated')
+      moments = {name for name in split(state.opt_state) if '.mu' in name}
+      assert {name[name.index("['") :] for name in moments} == of_params
+
+
+def test_what_is_spread():
+  mesh = mesh_of(4, 2)
+
+  def init(V):
+    f32 = jnp.float32
+    return {
+      'words': {'embedding': jax.ShapeDtypeStruct((V, 6), f32)},
+      'out': {'kernel': jax.ShapeDtypeStruct((8, V), f32), 'bias': jax.ShapeDtypeStruct((V,), f32)},
+      'odd': jax.ShapeDtypeStruct((3, 5), f32),
+      'gain': jax.ShapeDtypeStruct((), f32),
+    }
+
+  spec = lambda tree: jax.tree.map(lambda s: tuple(s.spec), tree)  # noqa: E731
+  by_words = sharding.of_params('vocabulary', mesh, 10, init)
+  assert spec(by_words) == {
+    'words': {'embedding': ('model',)},
+    'out': {'kernel': (None, 'model'), 'bias': ('model',)},
+    'odd': (),
+    'gain': (),
+  }
+  assert sharding.summary(init(10), by_words) == (
+    '166 parameters, 90 % of them spread over devices, which hold 91 each'
+  )
+  assert spec(sharding.of_params('full', mesh, 12, init)) == {
+    'words': {'embedding': ('data',)},
+    'out': {'kernel': (None, 'data'), 'bias': ('data',)},
+    'odd': (),
+    'gain': (),
+  }
+  odd = sharding.of_params('vocabulary', mesh, 11, init)
+  assert sharding.summary(init(11), odd) == '181 parameters, all of them on every device'
+  with pytest.raises(ConfigError, match="unknown mesh.params 'half'; known: replicated, "):
+    sharding.of_params('half', mesh, 11, init)
+
+
+def small_params(V):
+  shapes = {'words': {'embedding': (V, 8)}, 'out': {'kernel': (8, V), 'bias': (V,)}, 'gain': ()}
+  is_shape = lambda x: isinstance(x, tuple)  # noqa: E731
+  draw = np.random.default_rng(0)
+  return jax.tree.map(lambda s: draw.normal(size=s).astype(np.float32), shapes, is_leaf=is_shape)
+
+
+def test_checkpoints_go_from_one_layout_to_another(tmp_path):
+  """Saved as one mesh and choice have them, restored as another has them, bit for bit."""
+  optimizer = optax.adam(0.1)
+
+  def state():
+    params, zero = small_params(V), jnp.zeros((), jnp.int32)
+    grads = jax.tree.map(np.ones_like, params)
+    _, moments = optimizer.update(grads, optimizer.init(params), params)
+    return TrainState(zero + 7, params, moments, {}, zero, jnp.ones(()))
+
+  def layout(shape, how):
+    mesh = mesh_of(*shape)
+    params = sharding.of_params(how, mesh, V, small_params)
+    return state_shardings(jax.eval_shape(state), optimizer, params, mesh)
+
+  expected = state()
+  for written, read in ((0, 3), (3, 1), (1, 2), (1, 0)):
+    folder = tmp_path / f'{written} {read}'
+    there = jax.device_put(expected, layout(*LAYOUTS[written]))
+    manager = checkpoint.open_manager(folder, 1)
+    checkpoint.save(manager, 1, there.params, there.replace(params=None), {})
+    checkpoint.finish(manager)
+    wanted = layout(*LAYOUTS[read])
+    shapes = checkpoint.abstract(jax.eval_shape(state), wanted)
+    _, params, rest, _ = checkpoint.restore_latest(
+      folder, shapes.params, shapes.replace(params=None), lambda _: None
+    )
+    found = rest.replace(params=params)
+    assert jax.tree.map(lambda x: x.sharding, found) == wanted
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

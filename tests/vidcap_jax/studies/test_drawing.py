@@ -1,0 +1,22 @@
+"""Drawing without matplotlib says what to install."""
+
+import sys
+
+import pytest
+
+from tests import tiny
+from vidcap_jax.studies import mask_ratio
+
+
+@pytest.fixture(autouse=True, scope='module')
+def no_java():
+  with tiny.without_java(), pytest.MonkeyPatch.context() as patch:
+    patch.setattr(mask_ratio, 'require_java', lambda: '')
+    yield
+
+
+def test_drawing_without_matplotlib_says_what_to_install(monkeypatch, tiny_run):
+  monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
+  arguments = [f'--checkpoint={tiny_run}', '--attention=temporal', '--plot=x.png']
+  with pytest.raises(SystemExit, match=r'error: matplotlib is needed.*vidcap_jax\[report\]'):
+    mask_ratio.main(arguments)

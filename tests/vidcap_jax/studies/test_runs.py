@@ -1,0 +1,35 @@
+"""Runs that are found, and their settings of decoding."""
+
+import json
+
+import pytest
+
+from tests.vidcap_jax.studies.test_tables import made, scored
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.studies import runs
+
+SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}
+
+
+def save(path, content):
+  path.parent.mkdir(parents=True, exist_ok=True)
+  path.write_text(json.dumps(content))
+
+
+def test_other_decoding_than_the_runs_own_is_shown(tmp_path):
+  scored(made(tmp_path / 'a', 'configs/vatex_fusion.py:temporal'), decode={'beam': 2})
+  (run,), _ = runs.find(str(tmp_path))
+  assert run.data == {'val': 'mine, 3 videos; decoded with beam=2'}
+  scored(
+    made(tmp_path / 'a', 'configs/vatex_fusion.py:temporal', decode__beam=2), decode={'beam': 2}
+  )
+  (run,), _ = runs.find(str(tmp_path))
+  assert run.data == {'val': 'mine, 3 videos'}
+  assert run.changed == {'decode.beam': (5, 2)}
+
+
+def test_equal_settings_are_equal_however_they_are_asked_for():
+  asked = ['configs/vatex_fusion.py', 'vatex_fusion.py:fusion', '/x/vatex_fusion.py:variant=fusion']
+  assert len({str(runs.made_by(source)) for source in asked}) == 1
+  with pytest.raises(ConfigError, match='there is no config file configs/nothing.py'):
+    runs.made_by('configs/nothing.py')

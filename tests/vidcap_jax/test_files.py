@@ -1,0 +1,132 @@
+"""Text outputs on disks and in an object store, and what is said of disks that fail."""
+
+import errno
+import json
+import os
+
+import pytest
+from etils import epath
+
+from tests import tiny
+from vidcap_jax import files
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.training import experiment
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+  path = tmp_path / 'stages.json'
+  files.write_json(path, {'a': 'é'})
+  assert path.read_text() == '{\n "a": "\\u00e9"\n}\n'
+  files.write_json(path, {'a': 'é'}, ensure_ascii=False)
+  assert json.loads(path.read_text(encoding='utf-8')) == {'a': 'é'}
+  with pytest.raises(TypeError):
+    files.write_json(path, {'a': object()})
+  assert json.loads(path.read_text(encoding='utf-8')) == {'a': 'é'}
+  assert [p.name for p in tmp_path.iterdir()] == ['stages.json']
+
+
+def test_a_folder_is_one_process_s_at_a_time(tmp_path, bucket):
+  folder = tmp_path / 'work'
+  with files.locked(folder):
+    again = files.locked(folder)
+    with pytest.raises(UserError, match='work: another process is training there'):
+      again.__enter__()
+  with files.locked(folder):
+    pass
+  for _ in range(2):  # nothing can be locked there
+    with files.locked(epath.Path('gs://runs/one')):
+      assert bucket.names() == []
+
+
+def test_absolute_paths(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert files.absolute('work') == epath.Path(tmp_path / 'work')
+  assert files.absolute('gs://runs/one') == epath.Path('gs://runs/one')
+
+
+def test_damaged_json_is_named(tmp_path):
+  (tmp_path / 'stages.json').write_text('{"xe": {"ste')
+  with pytest.raises(DataError, match=r'stages.json: damaged, no JSON'):
+    restore.finished_stages(tmp_path)
+
+
+def test_config_and_stages_in_a_bucket(bucket):
+  workdir = epath.Path('gs://runs/two')
+  config = tiny.get_config('data')
+  experiment.check_config(config, workdir)
+  assert json.loads((workdir / 'config.json').read_text())['data']['dir'] == 'data'
+  files.write_json(workdir / 'stages.json', {'xe': {'steps': 3}})
+  assert restore.finished_stages(workdir) == {'xe': {'steps': 3}}
+  (workdir / 'checkpoints' / 'xe' / '3').mkdir(parents=True)
+  config.mesh.model = 2  # other devices, the same run
+  experiment.check_config(config, workdir)
+  config.seed = 1
+  with pytest.raises(DataError, match='gs://runs/two was made with another config'):
+    experiment.check_config(config, workdir)
+  assert bucket.names() == ['/runs/two/config.json', '/runs/two/stages.json']
+
+
+@pytest.mark.parametrize(
+  ('number', 'message'),
+  [
+    (errno.ENOSPC, r"No space left on device: '/w/x'; make room, and the same command goes on"),
+    (errno.EROFS, r'Read-only file system.*; make the folder writable, or use another --workdir'),
+    (errno.EACCES, 'Permission denied'),
+  ],
+)
+def test_disks_that_fail(number, message):
+  with pytest.raises(UserError, match=message), files.disk_errors():
+    raise OSError(number, os.strerror(number), '/w/x')
+
+
+@pytest.mark.parametrize(
+  ('flag', 'number', 'message'),
+  [
+    ('--output', errno.EROFS, "'/w/x'; make the folder writable, or use another --output$"),
+    ('--out', errno.ENOSPC, "'/w/x'; make room$"),
+    (None, errno.EROFS, "'/w/x'; make the folder writable$"),
+  ],
+)
+def test_only_a_workdir_is_gone_on_from(flag, number, message):
+  with pytest.raises(UserError, match=message), files.disk_errors(flag):
+    raise OSError(number, os.strerror(number), '/w/x')
+
+
+@pytest.mark.parametrize(
+  ('path', 'folder', 'reason'),
+  [
+    ('file/x.json', False, '{}/file .Not a directory'),
+    ('file/deep/er', True, '{}/file .Not a directory'),
+    ('new/x.json', False, '{}/new .No such file or directory'),
+    ('', False, '{} .Is a directory'),
+  ],
+)
+def test_outputs_that_cannot_be_written(path, folder, reason, tmp_path):
+  (tmp_path / 'file').write_text('kept')
+  whole = tmp_path / path
+  message = f'^--json={whole}: cannot write to {reason.format(tmp_path)}.; name another place$'
+  with pytest.raises(UserError, match=message):
+    files.check_output('--json', whole, folder)
+
+
+def test_asking_whether_outputs_can_be_written_changes_nothing(tmp_path, bucket):
+  (tmp_path / 'file').write_text('kept')
+  for name in ('file', 'x.json'):
+    files.check_output('--json', tmp_path / name)
+  files.check_output('--output', tmp_path / 'deep' / 'er', folder=True)
+  files.check_output('--output', 'gs://runs/eval', folder=True)
+  assert [path.name for path in tmp_path.iterdir()] == ['file']
+  assert (tmp_path / 'file').read_text() == 'kept'
+  assert bucket.names() == []
+
+
+def test_other_errors_are_faults():
+  with pytest.raises(FileNotFoundError), files.disk_errors():
+    raise FileNotFoundError(errno.ENOENT, 'No such file', 'x')
+
+
+def test_a_workdir_that_cannot_be_made(tmp_path):
+  (tmp_path / 'file').write_text('')
+  with pytest.raises(UserError, match='Not a directory'), files.disk_errors():
+    experiment.run(tiny.get_config('data'), epath.Path(tmp_path / 'file' / 'work'), None)

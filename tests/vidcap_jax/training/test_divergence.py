@@ -1,0 +1,65 @@
+"""Updates and losses that are not finite end a run with a name for the cause."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests import tiny
+from tests.vidcap_jax.training.test_train import WithInf
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.data.records import open_split
+from vidcap_jax.training import compiled, divergence, train
+
+
+@pytest.fixture(autouse=True)
+def _quick():
+  with tiny.without_java():
+    yield
+
+
+@pytest.fixture
+def with_inf(monkeypatch):
+  """v0, whose one caption comes in every second step, is broken."""
+
+  def broken(directory, split):
+    source = open_split(directory, split)
+    return WithInf(source, 'v0') if split == 'train' else source
+
+  monkeypatch.setattr(train, 'open_split', broken)
+
+
+def params_of(workdir):
+  step = checkpoint.steps(workdir / 'checkpoints' / 'xe')[-1]
+  return checkpoint.read_params_as_saved(workdir / 'checkpoints' / 'xe' / str(step))
+
+
+def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
+  config = tiny.small_config(tiny_data, max_skipped=2, batch_size=16)
+  with pytest.raises(
+    divergence.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
+  ):
+    tiny.run(config, tmp_path / 'work')
+  assert '9 rows of every batch stay empty; 7 is enough' in capsys.readouterr().out
+
+
+def test_the_first_nan_is_named(tiny_data, tmp_path, with_inf, monkeypatch):
+  by_shape = compiled.by_shape
+
+  def looking(step, say):
+    return jax.debug_nans(True)(by_shape(step, say))  # all else has been compiled without
+
+  monkeypatch.setattr(compiled, 'by_shape', looking)
+  message = (
+    r'step 1: invalid value \(nan\) encountered in [a-z_]+ at \S+/vidcap_jax/\S+\.py:\d+ '
+    r'\(runtime.check_nans\); videos: .*v0'
+  )
+  with pytest.raises(divergence.Diverged, match=message):
+    tiny.run(tiny.short_config(tiny_data), tmp_path / 'work')
+
+
+def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data, max_skipped=3)
+  config.optimizer.learning_rate = float('nan')
+  with pytest.raises(divergence.Diverged, match='4 updates were not finite'):
+    tiny.run(config, tmp_path / 'work')
+  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))

@@ -1,0 +1,265 @@
+"""Stages and workdirs, without subprocesses."""
+
+import functools
+import json
+import shutil
+
+import pytest
+from ml_collections import ConfigDict
+
+from benchmarks import outcome
+from configs import common
+from tests import tiny
+from vidcap_jax import files
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.training import experiment
+from vidcap_jax.training.metric_log import read_journal
+
+
+@pytest.fixture(autouse=True)
+def _quick():
+  with tiny.without_java():
+    yield
+
+
+def reward(baseline) -> ConfigDict:
+  objective = common.self_critical()
+  objective.baseline = baseline
+  return objective
+
+
+def staged(data, order=('first', 'second'), **stages) -> ConfigDict:
+  config = tiny.small_config(data, epochs=2.0)
+  with config.unlocked():
+    config.order = order
+    config.stages = ConfigDict(stages)
+  config.checkpoint.keep = 9
+  return config
+
+
+@pytest.fixture(scope='module')
+def two_stages(tiny_data, tmp_path_factory):
+  """A config of two stages, and the workdir of a finished run of it."""
+  second = {'train': {'init_from': 'stage:first', 'epochs': 1.0}}
+  config = staged(tiny_data, first={}, second=second)
+  with tiny.without_java():
+    return config, tiny.run(config, tmp_path_factory.mktemp('stages') / 'work')
+
+
+# ---------------------------------------------------------------- stages
+
+
+def test_the_second_stage_starts_from_the_first(two_stages):
+  _, workdir = two_stages
+  stages = json.loads((workdir / 'stages.json').read_text())
+  assert list(stages) == ['first', 'second']
+  assert (stages['first']['steps'], stages['second']['steps']) == (4, 2)
+  losses = {(r['stage'], r['step']): r['loss'] for r in read_journal(workdir) if 'loss' in r}
+  assert len(losses) == 6
+  # The same batch, as steps and order of a stage begin anew, and parameters that have learned.
+  assert losses['second', 1] < losses['first', 1]
+  for folder in ('eval/first/test', 'eval/test'):
+    assert len(json.loads((workdir / folder / 'captions.json').read_text())) == 2
+  report = json.loads((workdir / 'eval' / 'test' / 'metrics.json').read_text())
+  assert report['stage'] == 'second'
+
+
+def test_finished_stages_are_not_run_again(two_stages, capsys):
+  config, workdir = two_stages
+  before = outcome.left_by(workdir)
+  times = {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()}
+  tiny.run(config, workdir)
+  said = capsys.readouterr().out
+  assert '[first] finished before' in said
+  assert '[second] finished before' in said
+  assert 'loss' not in said
+  assert f'results are in {workdir / "eval"}; to caption videos: ' in said
+  assert outcome.left_by(workdir) == before
+  assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
+
+
+def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
+  config, workdir = two_stages
+  again = tmp_path / 'work'
+  shutil.copytree(workdir, again)
+  shutil.rmtree(again / 'checkpoints' / 'second')  # killed before its first checkpoint
+  stages = json.loads((again / 'stages.json').read_text())
+  (again / 'stages.json').write_text(json.dumps({'first': stages['first']}))
+  tiny.run(config, again)
+  said = capsys.readouterr().out
+  assert '[first] finished before' in said
+  assert f'[second] parameters from {again / "checkpoints" / "first"}' in said
+  assert ', all of them' in said
+  assert outcome.left_by(again) == outcome.left_by(workdir)
+
+
+@pytest.mark.parametrize(
+  ('order', 'stages', 'message'),
+  [
+    (('one',), {'two': {}}, r"order names stage 'one'; config.stages has: two"),
+    (('one',), {'one': {'train': {'epoch': 3.0}}}, r'config.stages.one: .*epoch'),
+    (('one',), {'one': {'train': {'epochs': 'three'}}}, r'config.stages.one: .*epochs'),
+    (('one',), {'one': {'train': 3}}, r'config.stages.one'),
+    (
+      ('one', 'two'),
+      {'one': {'train': {'init_from': 'stage:two'}}, 'two': {}},
+      "train.init_from 'stage:two' of stage 'one' is no stage with task 'train' that .*: none",
+    ),
+    (
+      ('one',),
+      {'one': {'train': {'init_from': '/nowhere'}}},
+      r'init_from.*nowhere: no such folder',
+    ),
+    # What is wrong with the second is found before the first is trained.
+    (
+      ('one', 'two'),
+      {'one': {}, 'two': {'optimizer': {'name': 'sgdd'}}},
+      "stage 'two': unknown optimizer 'sgdd'",
+    ),
+    (
+      ('one', 'two'),
+      {'one': {}, 'two': {'model': {'variant': 'spatial'}}},
+      "stage 'two': .*stream",
+    ),
+    (
+      ('one', 'two'),
+      {'one': {}, 'two': {'objective': reward('x'), 'train': {'init_from': 'stage:one'}}},
+      "stage 'two': unknown objective.baseline 'x'",
+    ),
+    (('one',), {'one': {'data': {'cache': 'disk'}}}, "data.cache='disk' is not known; known: none"),
+    (('one',), {'one': {'mesh': {'params': 'half'}}}, "unknown mesh.params 'half'; known: repl"),
+    (('one',), {'one': {'mesh': {'model': 2}}}, 'stages.one.mesh.model: .* set config.mesh.model$'),
+    (
+      ('one',),
+      {'one': {'runtime': {'check_nans': True}}},
+      'config.stages.one.runtime.check_nans: it holds for all stages',
+    ),
+    (('one',), {'one': {'eval': {'splits': ('val',)}}}, 'config.stages.one.eval.splits: it holds'),
+  ],
+)
+def test_wrong_stages(order, stages, message, tiny_data, tmp_path):
+  with pytest.raises(UserError, match=message):
+    tiny.run(staged(tiny_data, order, **stages), tmp_path / 'work')
+  assert read_journal(tmp_path / 'work') == []
+
+
+# ---------------------------------------------------------------- workdirs
+
+
+def test_what_changes_no_result_may_change(two_stages):
+  config, workdir = two_stages
+  other = config.copy_and_resolve_references()
+  other.log.every_steps, other.checkpoint.keep, other.eval.splits = 7, 2, ('val',)
+  experiment.check_config(other, workdir)
+
+
+def test_scores_that_another_command_left_are_made_again(two_stages, tmp_path, monkeypatch):
+  config, workdir = two_stages
+  shutil.copytree(workdir, tmp_path / 'work')
+  tiny.run(config, tmp_path / 'work')
+  path = tmp_path / 'work' / 'eval' / 'test' / 'metrics.json'
+  right, made = json.loads(path.read_text()), []
+  whole = experiment.evaluate.evaluate
+  monkeypatch.setattr(
+    experiment.evaluate, 'evaluate', lambda *a, **k: made.append(a[2]) or whole(*a, **k)
+  )
+  tiny.run(config, tmp_path / 'work')
+  assert made == []
+  for wrong in (
+    {'data': {**right['data'], 'hash': 'other'}},
+    {'decode': {**right['decode'], 'beam': 7}},
+    {'ensemble': {'checkpoints': ['/one', '/other']}},
+  ):
+    path.write_text(json.dumps({**right, **wrong}))
+    tiny.run(config, tmp_path / 'work')
+    assert json.loads(path.read_text()) == right
+  path.write_text('{"CIDEr": 0.')
+  tiny.run(config, tmp_path / 'work')
+  assert json.loads(path.read_text()) == right
+  assert made == ['test'] * 4
+
+
+def test_a_finished_stage_whose_checkpoint_is_damaged(two_stages, tmp_path):
+  config, workdir = two_stages
+  again = tmp_path / 'work'
+  shutil.copytree(workdir, again)
+  for file in (again / 'checkpoints' / 'second').rglob('*'):
+    if file.is_file() and 'metadata' in file.parts:
+      file.write_bytes(file.read_bytes()[:9])
+  with pytest.raises(DataError, match="'second' is noted as finished: take it out of"):
+    tiny.run(config, again)
+
+
+def test_another_config_is_refused(two_stages):
+  config, workdir = two_stages
+  other = config.copy_and_resolve_references()
+  other.train.epochs, other.model.hidden, other.eval.metrics = 5.0, 16, ('BLEU', 'CIDEr')
+  with pytest.raises(DataError) as error:
+    tiny.run(other, workdir)
+  assert str(error.value).splitlines()[1:] == [
+    "  config.eval.metrics: ['CIDEr'] there, ['BLEU', 'CIDEr'] now",
+    '  config.model.hidden: 8 there, 16 now',
+    '  config.train.epochs: 2.0 there, 5.0 now',
+  ]
+
+
+def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data)
+  experiment.check_config(config, tmp_path)
+  config.train.batch_size = 16
+  experiment.check_config(config, tmp_path)
+  (tmp_path / 'checkpoints' / 'xe' / '5').mkdir(parents=True)
+  config.source = 'the/same/by/another/path.py'
+  experiment.check_config(config, tmp_path)
+  config.train.batch_size = 8
+  with pytest.raises(DataError, match='config.train.batch_size: 16 there, 8 now'):
+    experiment.check_config(config, tmp_path)
+
+
+def test_a_workdir_that_is_another_folder_on_each_machine(tiny_data, tmp_path, monkeypatch):
+  config = tiny.small_config(tiny_data)
+  for folder in ('shared', 'local'):
+    (tmp_path / folder).mkdir()
+  experiment.check_config(config, tmp_path / 'shared')
+  monkeypatch.setattr(experiment, 'is_main', lambda: False)
+  experiment.check_config(config, tmp_path / 'shared')
+  monkeypatch.setattr(experiment, 'wait_for', functools.partial(files.wait_for, seconds=0))
+  with pytest.raises(UserError, match='local/config.json: process 0 has .* not the same folder'):
+    experiment.check_config(config, tmp_path / 'local')
+
+
+def test_another_data_set_in_the_same_folder_is_refused(two_stages, tiny_data, tmp_path):
+  config, workdir = two_stages
+  again, data = tmp_path / 'work', tmp_path / 'source' / 'data'
+  shutil.copytree(workdir, again)
+  (again / 'stages.json').unlink()
+  tiny.build(tmp_path / 'source', tiny.SPLITS[1:])
+  moved = config.copy_and_resolve_references()
+  moved.data.dir = str(data)
+  saved = json.loads((again / 'config.json').read_text())
+  saved['data']['dir'] = str(data)
+  (again / 'config.json').write_text(json.dumps(saved))
+  with pytest.raises(DataError, match='has changed since this workdir was trained'):
+    tiny.run(moved, again)
+  assert checkpoint.steps(again / 'checkpoints' / 'first') != []
+
+
+# ---------------------------------------------------------------- broken checkpoints
+
+
+def test_training_goes_on_from_the_newest_whole_checkpoint(two_stages, tmp_path, capsys):
+  config, workdir = two_stages
+  again = tmp_path / 'work'
+  shutil.copytree(workdir, again)
+  shutil.rmtree(again / 'checkpoints' / 'second')
+  (again / 'stages.json').unlink()
+  folder = again / 'checkpoints' / 'first'
+  assert checkpoint.steps(folder) == [2, 4]
+  (folder / '4' / '_CHECKPOINT_METADATA').unlink()
+  (folder / '9').mkdir()
+  tiny.run(config, again)
+  captured = capsys.readouterr()
+  assert '[first] restored step 2 ' in captured.out
+  assert captured.err.count('passed over') == 2
+  assert outcome.left_by(again) == outcome.left_by(workdir)

@@ -1,0 +1,194 @@
+import json
+
+import numpy as np
+import pytest
+from etils import epath
+
+from tests.vidcap_jax.checkpoints.test_checkpoint import files_of_at_most
+from vidcap_jax.errors import DataError
+from vidcap_jax.training.metric_log import Journal, read_journal
+
+
+def write(workdir, stage, start, steps, **options):
+  journal = Journal(workdir, stage, step=start, **options)
+  for step in steps:
+    journal.write(step, 'train', {'loss': 1 / step})
+    if step % 2 == 0:
+      journal.write(step, 'val', {'CIDEr': step / 10})
+  journal.close()
+
+
+def places(workdir):
+  return [(r['stage'], r['step'], r['kind']) for r in read_journal(workdir)]
+
+
+def board(workdir, stage):
+  """(tag, step) -> value of all TensorBoard files of a stage; each once."""
+  from tensorboardX.proto.event_pb2 import Event
+  from tensorboardX.record_writer import masked_crc32c
+
+  scalars = {}
+  for path in sorted((workdir / 'tensorboard' / stage).iterdir()):
+    data, at = path.read_bytes(), 0
+    while at < len(data):
+      # A record: its length (8 bytes) and that length's checksum (4), the event, its checksum (4).
+      size = int.from_bytes(data[at : at + 8], 'little')
+      body = data[at + 12 : at + 12 + size]
+      check = int.from_bytes(data[at + 12 + size : at + 16 + size], 'little')
+      assert check == masked_crc32c(body)
+      at += 16 + size
+      event = Event.FromString(body)
+      for value in event.summary.value:
+        key = (value.tag, event.step)
+        assert key not in scalars
+        scalars[key] = value.simple_value
+  return scalars
+
+
+@pytest.mark.parametrize('tensorboard', [True, False])
+def test_records_are_appended(tmp_path, tensorboard):
+  write(tmp_path, 'xe', 0, [1, 2], tensorboard=tensorboard)
+  assert read_journal(tmp_path) == [
+    {'stage': 'xe', 'step': 1, 'kind': 'train', 'loss': 1.0},
+    {'stage': 'xe', 'step': 2, 'kind': 'train', 'loss': 0.5},
+    {'stage': 'xe', 'step': 2, 'kind': 'val', 'CIDEr': 0.2},
+  ]
+  assert (tmp_path / 'tensorboard').exists() == tensorboard
+
+
+def test_a_resumed_stage_is_cut_back_to_its_step(tmp_path):
+  write(tmp_path, 'first', 0, [1, 2, 3])
+  write(tmp_path, 'second', 0, [1, 2, 3, 4, 5])
+  write(tmp_path, 'second', 3, [4])
+  assert places(tmp_path) == [
+    ('first', 1, 'train'),
+    ('first', 2, 'train'),
+    ('first', 2, 'val'),
+    ('first', 3, 'train'),
+    ('second', 1, 'train'),
+    ('second', 2, 'train'),
+    ('second', 2, 'val'),
+    ('second', 3, 'train'),
+    ('second', 4, 'train'),
+    ('second', 4, 'val'),
+  ]
+  write(tmp_path, 'second', 0, [])
+  assert {stage for stage, *_ in places(tmp_path)} == {'first'}
+
+
+def test_resumed_equals_uninterrupted(tmp_path):
+  for name in 'ab':
+    (tmp_path / name).mkdir()
+  write(tmp_path / 'a', 'xe', 0, range(1, 8))
+  write(tmp_path / 'b', 'xe', 0, range(1, 6))
+  write(tmp_path / 'b', 'xe', 4, range(5, 8))
+  files = [tmp_path / name / 'metrics.jsonl' for name in 'ab']
+  assert files[0].read_bytes() == files[1].read_bytes()
+  assert board(tmp_path / 'a', 'xe') == board(tmp_path / 'b', 'xe')
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path):
+  write(tmp_path, 'xe', 0, [1, 2, 3])
+  path = tmp_path / 'metrics.jsonl'
+  whole = path.read_bytes()
+  for cut in range(len(whole) - 1):
+    path.write_bytes(whole[:cut])
+    lines = [json.loads(line) for line in whole.splitlines()]
+    kept = read_journal(tmp_path)
+    # A line that only lacks its end-of-line is whole.
+    assert kept == lines[: len(kept)]
+    assert len(kept) in (whole[:cut].count(b'\n'), whole[: cut + 1].count(b'\n'))
+  path.write_bytes(whole[:-9])
+  write(tmp_path, 'xe', 2, [3])
+  assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize('line', ['{"stage": "xe", "st', 'null', '[]', '{"step": 1}', ''])
+def test_a_damaged_line_is_named_and_nothing_removed(tmp_path, line):
+  write(tmp_path, 'xe', 0, [1, 2, 3])
+  path = tmp_path / 'metrics.jsonl'
+  lines = path.read_text().splitlines()
+  path.write_text('\n'.join([lines[0], line, *lines[2:]]))
+  before = path.read_bytes()
+  with pytest.raises(DataError, match=r'metrics.jsonl, line 2: no record of a run'):
+    write(tmp_path, 'xe', 3, [4])
+  assert path.read_bytes() == before
+
+
+def test_no_run_yet(tmp_path):
+  assert read_journal(tmp_path) == []
+
+
+@pytest.mark.parametrize('bad', [float('nan'), float('inf'), np.float64('-inf')])
+def test_what_is_not_finite_becomes_null(tmp_path, bad):
+  journal = Journal(tmp_path, 'xe', step=0)
+  journal.write(1, 'train', {'loss': bad, 'skipped': 3})
+  journal.close()
+  (line,) = (tmp_path / 'metrics.jsonl').read_text().splitlines()
+  assert 'NaN' not in line
+  assert 'Infinity' not in line
+  expected = {'stage': 'xe', 'step': 1, 'kind': 'train', 'loss': None, 'skipped': 3}
+  assert json.loads(line) == expected
+  assert board(tmp_path, 'xe') == {('train/skipped', 1): 3.0}
+
+
+@pytest.mark.parametrize('tensorboard', [True, False])
+def test_a_full_disk_is_named_and_all_is_closed(tensorboard, tmp_path):
+  journal = Journal(tmp_path, 'xe', step=0, tensorboard=tensorboard)
+  journal.write(1, 'train', {'loss': 0.5})
+  with files_of_at_most(100):
+    with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'metrics.jsonl'}'"):
+      journal.write(2, 'train', {'text': 'x' * 200})
+    with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'metrics.jsonl'}'"):
+      journal.close()
+  assert journal._file.closed
+  assert [r['step'] for r in read_journal(tmp_path)] == [1]
+
+
+def test_a_full_disk_at_tensorboard_is_an_error_and_no_wait(tmp_path):
+  journal = Journal(tmp_path, 'xe', step=0)
+  many = {f'x{i}': 0.5 for i in range(20)}  # which take more room there
+
+  def write():
+    for step in range(4):
+      journal.write(step, 'train', many)
+    journal.flush()
+
+  message = f"File too large: '{tmp_path / 'tensorboard' / 'xe'}'"
+  with files_of_at_most(2000), pytest.raises(OSError, match=message):
+    write()
+
+
+def test_numpy_numbers(tmp_path):
+  journal = Journal(tmp_path, 'xe', step=0, tensorboard=False)
+  journal.write(1, 'val', {'loss': np.float32(0.5), 'bad': np.float32('nan'), 'n': np.int64(3)})
+  journal.close()
+  assert read_journal(tmp_path) == [
+    {'stage': 'xe', 'step': 1, 'kind': 'val', 'loss': 0.5, 'bad': None, 'n': 3}
+  ]
+
+
+def test_tensorboard_shows_what_the_journal_holds(tmp_path):
+  write(tmp_path, 'first', 0, [1, 2])
+  write(tmp_path, 'second', 0, [1, 2, 3, 4])
+  first = board(tmp_path, 'first')
+  expected = {('train/loss', 1): 1.0, ('train/loss', 2): 0.5, ('val/CIDEr', 2): 0.2}
+  assert first == pytest.approx(expected)
+  write(tmp_path, 'second', 2, [3])
+  second = board(tmp_path, 'second')
+  assert second == pytest.approx({**expected, ('train/loss', 3): 1 / 3})
+  assert board(tmp_path, 'first') == first
+
+
+def test_journal_in_a_bucket(bucket):
+  workdir = epath.Path('gs://runs/one')
+  journal = Journal(workdir, 'xe', step=0)
+  journal.write(1, 'train', {'loss': 0.5})
+  assert read_journal(workdir) == []  # until something counts on it
+  journal.flush()
+  assert [r['step'] for r in read_journal(workdir)] == [1]
+  journal.write(2, 'train', {'loss': 0.25})
+  journal.close()
+  write(workdir, 'xe', 1, [2, 3])  # goes on from step 1
+  assert [step for _, step, kind in places(workdir) if kind == 'train'] == [1, 2, 3]
+  assert bucket.names() == ['/runs/one/metrics.jsonl']

@@ -1,0 +1,33 @@
+"""Early stopping counts validations since the best score."""
+
+from vidcap_jax.training.validation import update_progress, validation_line
+
+
+def after(scores, patience):
+  progress = {'best_score': None, 'best_step': None, 'since_best': 0, 'stopped': False}
+  for step, score in enumerate(scores, 1):
+    update_progress(progress, step, score, patience)
+  return progress
+
+
+def test_of_equal_scores_the_latest_is_best_but_none_is_better():
+  expected = {'best_score': 0.5, 'best_step': 3, 'since_best': 1, 'stopped': False}
+  assert after([0.2, 0.5, 0.5], patience=2) == expected
+
+
+def test_patience():
+  assert after([0.5, 0.4, 0.3], patience=2)['stopped']
+  assert not after([0.5, 0.4, 0.6], patience=2)['stopped']
+  assert not after([0.5, 0.4, 0.3, 0.2], patience=0)['stopped']
+
+
+def test_nan_is_never_best():
+  progress = after([float('nan'), 0.1, float('nan')], patience=3)
+  assert (progress['best_score'], progress['best_step'], progress['since_best']) == (0.1, 2, 1)
+
+
+def test_the_line():
+  progress = {'best_score': None, 'best_step': None}
+  scores = {'CIDEr': 0.25, 'distinct_captions': 7}
+  told = 'step 5 validation: CIDEr 0.2500  7 distinct captions; best CIDEr none yet'
+  assert validation_line(5, scores, progress, 'CIDEr') == told
