@@ -13,6 +13,7 @@ import sys
 
 from benchmarks import Row, add_json, report
 from vidcap_jax.annotations import caption_files
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import metrics
 
 GOALS = {
@@ -40,12 +41,12 @@ def main() -> None:
       pathlib.Path(options.predictions).read_text(encoding='utf-8').rstrip('\n').split('\n')
     )
     if len(captions) != len(references):
-      raise metrics.MetricError(
+      raise DataError(
         f'{options.predictions} has {len(captions)} lines, {options.references} names '
         f'{len(references)} videos'
       )
     corpus, _ = metrics.score(dict(zip(references, captions, strict=True)), references)
-  except (metrics.MetricError, OSError) as error:
+  except (UserError, OSError) as error:
     sys.exit(f'error: {error}')
   rows = [
     Row(name, value, goal=GOALS[name], met=round(value, 4) == GOALS[name])

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks import Row, add_json, report
 from vidcap_jax.annotations import caption_files
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
 
@@ -28,7 +29,7 @@ def mean_features(directory: str, ids: list[str]) -> np.ndarray:
   paths = [pathlib.Path(directory, f'{video_id}.npy') for video_id in ids]
   lacking = [path.name for path in paths if not path.is_file()]
   if lacking:
-    raise metrics.MetricError(
+    raise DataError(
       f'{directory} lacks {len(lacking)} of {len(ids)} feature files: {", ".join(lacking[:5])}'
     )
   return np.stack([np.load(path).mean(axis=0) for path in paths])
@@ -68,7 +69,7 @@ def main() -> None:
   options = parser.parse_args()
   try:
     rows = _measure(options)
-  except (metrics.MetricError, OSError) as error:
+  except (UserError, OSError) as error:
     sys.exit(f'error: {error}')
   report(rows, options.json)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.split_names import usual_name
-from vidcap_jax.evaluation.java import MetricError
+from vidcap_jax.errors import DataError
 
 FORMS = """accepted files:
   .json   {id: caption}, {id: [captions]}, a list of objects with an id (video_id, image_id,
@@ -42,16 +42,16 @@ def read_hypotheses(path: str | pathlib.Path) -> dict[str, str]:
   """Reads one caption per video.
 
   Raises:
-    MetricError: a video named twice or with several captions, or a file of no known form.
+    DataError: a video named twice or with several captions, or a file of no known form.
   """
   entries = _read(pathlib.Path(path))
   counts = Counter(e.video_id for e in entries)
   twice = [v for v, count in counts.items() if count > 1]
   if twice:
-    raise MetricError(f'{path}: {len(twice)} ids are named more than once: {_some(twice)}')
+    raise DataError(f'{path}: {len(twice)} ids are named more than once: {_some(twice)}')
   several = [e.video_id for e in entries if len(e.captions) != 1]
   if several:
-    raise MetricError(
+    raise DataError(
       f'{path}: {len(several)} videos do not have exactly one caption: {_some(several)}'
     )
   return {e.video_id: e.captions[0] for e in entries}
@@ -70,20 +70,20 @@ def read_references(
     splits: json ``{split: [ids]}``, in place of the splits that the file itself names.
 
   Raises:
-    MetricError: no such split, ids in it that the file lacks, or a file of no known form.
-    DataError: a folder that is no data set, or a damaged one.
+    DataError: no such split, ids in it that the file lacks, a file of no known form, or a folder
+      that is no data set, or a damaged one.
   """
   if pathlib.Path(path).is_dir():
     return _of_data_set(path, split, splits)
   entries = _read(pathlib.Path(path))
   if splits is not None:
     if split is None:
-      raise MetricError('a splits file was given but no split was named')
+      raise DataError('a splits file was given but no split was named')
     return _pick(entries, path, split, splits)
   if split is not None:
     named = sorted({e.split for e in entries if e.split is not None})
     if not (meant := _meant(split, named)):
-      raise MetricError(f'{path} has no split {split!r}; it names: {", ".join(named) or "none"}')
+      raise DataError(f'{path} has no split {split!r}; it names: {", ".join(named) or "none"}')
     entries = [e for e in entries if e.split in meant]
   return _merge(entries)
 
@@ -91,12 +91,10 @@ def read_references(
 def _of_data_set(path, split, splits) -> dict[str, list[str]]:
   have = read_manifest(path).splits
   if splits is not None:
-    raise MetricError(
-      f'{path} is a data set, which has splits of its own: leave the splits file out'
-    )
+    raise DataError(f'{path} is a data set, which has splits of its own: leave the splits file out')
   meant = _meant(split, have) if split else []
   if not meant:
-    raise MetricError(f'{path} is a data set: name one of its splits, {", ".join(have)}')
+    raise DataError(f'{path} is a data set: name one of its splits, {", ".join(have)}')
   return {v.video_id: list(v.captions) for name in meant for v in open_split(path, name)}
 
 
@@ -106,12 +104,12 @@ def _pick(entries, path, split, splits) -> dict[str, list[str]]:
     table = _parse_json(splits)
   if not isinstance(table, dict) or not (meant := _meant(split, table)):
     have = ', '.join(table) if isinstance(table, dict) else 'not a json object'
-    raise MetricError(f'{splits} has no split {split!r}; it has: {have}')
+    raise DataError(f'{splits} has no split {split!r}; it has: {have}')
   merged = _merge(entries)
   ids = [str(v) for name in meant for v in _list(table, name, splits)]
   lacking = [v for v in ids if v not in merged]
   if lacking:
-    raise MetricError(
+    raise DataError(
       f'{path} lacks {len(lacking)} of the {len(ids)} videos of split {split!r}: {_some(lacking)}'
     )
   return {v: merged[v] for v in ids}
@@ -139,11 +137,11 @@ def _read(path: pathlib.Path) -> list[Entry]:
     '.tsv': lambda: _from_tabs(path),
   }
   if path.suffix not in readers:
-    raise MetricError(f'{path}: unknown kind of captions file; known: {", ".join(readers)}')
+    raise DataError(f'{path}: unknown kind of captions file; known: {", ".join(readers)}')
   with _readable(path):
     entries = list(readers[path.suffix]())
   if not entries:
-    raise MetricError(f'{path} holds no captions')
+    raise DataError(f'{path} holds no captions')
   return entries
 
 
@@ -152,11 +150,11 @@ def _readable(path: pathlib.Path) -> Iterator[None]:
   try:
     yield
   except UnicodeDecodeError as error:
-    raise MetricError(f'{path} is not UTF-8 text: {error}') from error
+    raise DataError(f'{path} is not UTF-8 text: {error}') from error
   except csv.Error as error:
-    raise MetricError(f'{path} is not CSV: {error}') from error
+    raise DataError(f'{path} is not CSV: {error}') from error
   except OSError as error:
-    raise MetricError(f'{path}: {error.strerror}') from None
+    raise DataError(f'{path}: {error.strerror}') from None
 
 
 def _parse_json(path: pathlib.Path):
@@ -169,13 +167,13 @@ def _loads(text: str, where: str):
     data = dict(pairs)
     if len(data) != len(pairs):
       twice = [k for k, count in Counter(k for k, _ in pairs).items() if count > 1]
-      raise MetricError(f'{where}: {len(twice)} keys appear more than once: {_some(twice)}')
+      raise DataError(f'{where}: {len(twice)} keys appear more than once: {_some(twice)}')
     return data
 
   try:
     return json.loads(text, object_pairs_hook=once)
   except json.JSONDecodeError as error:
-    raise MetricError(f'{where} is not JSON: {error}') from error
+    raise DataError(f'{where} is not JSON: {error}') from error
 
 
 def _from_json(data, path: pathlib.Path) -> Iterator[Entry]:
@@ -183,7 +181,7 @@ def _from_json(data, path: pathlib.Path) -> Iterator[Entry]:
     for number, item in enumerate(data):
       yield _entry(item, f'{path}, item {number}')
   elif not isinstance(data, dict):
-    raise MetricError(f'{path}: expected a json object or list')
+    raise DataError(f'{path}: expected a json object or list')
   elif isinstance(data.get('sentences'), list):  # MSR-VTT
     splits = {}
     for number, video in enumerate(_list(data, 'videos', path)):
@@ -230,7 +228,7 @@ def _from_csv(path: pathlib.Path) -> Iterator[Entry]:
     reader = csv.DictReader(file)
     for number, row in enumerate(reader, 1):
       if None in row or None in row.values():
-        raise MetricError(
+        raise DataError(
           f'{path}, row {number}: not the {len(reader.fieldnames or ())} fields of its first line; '
           'a caption with commas needs quotes'
         )
@@ -244,7 +242,7 @@ def _from_tabs(path: pathlib.Path) -> Iterator[Entry]:
         continue
       video_id, tab, caption = line.rstrip('\n').partition('\t')
       if not tab:
-        raise MetricError(f'{path}, line {number}: expected id, tab, caption')
+        raise DataError(f'{path}, line {number}: expected id, tab, caption')
       yield Entry(video_id, (caption,))
 
 
@@ -252,7 +250,7 @@ def _entry(item, where: str) -> Entry:
   video_id = _id(item, where)
   captions = item.get('caption', item.get('captions'))
   if captions is None:
-    raise MetricError(f'{where}: no caption')
+    raise DataError(f'{where}: no caption')
   return Entry(video_id, _texts(captions, where), _split(item, where))
 
 
@@ -261,23 +259,23 @@ def _id(item, where: str, keys: Sequence[str] = ID_KEYS) -> str:
   if value in ('', None):
     wanted = f'one of {", ".join(keys)}' if len(keys) > 1 else keys[0]
     found = f'; it has: {", ".join(map(str, item))}' if isinstance(item, dict) else ''
-    raise MetricError(f'{where}: no id ({wanted}){found}')
+    raise DataError(f'{where}: no id ({wanted}){found}')
   if not isinstance(value, str | int | float):
-    raise MetricError(f'{where}: the id {value!r} is neither a text nor a number')
+    raise DataError(f'{where}: the id {value!r} is neither a text nor a number')
   return str(value)
 
 
 def _split(item: Mapping, where: str) -> str | None:
   split = item.get('split') or None
   if not isinstance(split, str | None):
-    raise MetricError(f'{where}: split is {split!r}, not a name')
+    raise DataError(f'{where}: split is {split!r}, not a name')
   return split
 
 
 def _list(data: Mapping, key: str, path: pathlib.Path) -> list:
   found = data.get(key, [])
   if not isinstance(found, list):
-    raise MetricError(f'{path}: expected a list under {key!r}, got {type(found).__name__}')
+    raise DataError(f'{path}: expected a list under {key!r}, got {type(found).__name__}')
   return found
 
 
@@ -290,7 +288,7 @@ def _texts(captions, where: str) -> tuple[str, ...]:
     texts = tuple(c for c in unwrapped if isinstance(c, str))
     if len(texts) == len(captions):
       return texts
-  raise MetricError(f'{where}: expected a caption or a list of captions')
+  raise DataError(f'{where}: expected a caption or a list of captions')
 
 
 def _some(ids: list) -> str:

@@ -7,7 +7,6 @@ import pytest
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.records import open_split
 from vidcap_jax.errors import DataError
-from vidcap_jax.evaluation.java import MetricError
 
 CAPTIONS = {'v1': 'a dog\u2028runs', '2': ''}
 
@@ -87,7 +86,7 @@ def test_hypotheses_as_lines_and_tables(tmp_path):
   ],
 )
 def test_bad_hypotheses_are_refused(tmp_path, name, content, message):
-  with pytest.raises(MetricError, match=message):
+  with pytest.raises(DataError, match=message):
     caption_files.read_hypotheses(write(tmp_path / name, content))
 
 
@@ -107,7 +106,7 @@ def test_bad_hypotheses_are_refused(tmp_path, name, content, message):
   ],
 )
 def test_bad_references_are_refused(tmp_path, content, message):
-  with pytest.raises(MetricError, match=rf'r\.json.*{message}'):
+  with pytest.raises(DataError, match=rf'r\.json.*{message}'):
     caption_files.read_references(write(tmp_path / 'r.json', content))
 
 
@@ -126,13 +125,13 @@ def test_bad_splits_files_are_refused(tmp_path, content, message):
   path, splits = write(tmp_path / 'r.json', MSRVTT), tmp_path / 's.json'
   if content is not None:
     splits.write_bytes(content)
-  with pytest.raises(MetricError, match=rf's\.json.*{message}'):
+  with pytest.raises(DataError, match=rf's\.json.*{message}'):
     caption_files.read_references(path, 'val', splits)
 
 
 def test_a_field_that_no_table_has_is_refused(tmp_path):
   path = write(tmp_path / 'r.csv', f'id,caption\nv1,{"a" * 200_000}\n')
-  with pytest.raises(MetricError, match='r.csv is not CSV: field larger'):
+  with pytest.raises(DataError, match='r.csv is not CSV: field larger'):
     caption_files.read_references(path)
 
 
@@ -149,7 +148,7 @@ def test_a_split_has_several_spellings(tmp_path):
 
 def test_text_that_is_not_utf8_is_refused(tmp_path):
   (tmp_path / 'h.txt').write_bytes(b'v1\tcaf\xe9\n')
-  with pytest.raises(MetricError, match='not UTF-8'):
+  with pytest.raises(DataError, match='not UTF-8'):
     caption_files.read_hypotheses(tmp_path / 'h.txt')
 
 
@@ -160,13 +159,13 @@ def test_msrvtt_references_by_split(tmp_path):
   assert list(caption_files.read_references(path)) == ['video0', 'video1', 'video2']
   splits = write(tmp_path / 's.json', {'val': ['video0'], 'bad': ['video0', 'video9']})
   assert caption_files.read_references(path, 'val', splits) == {'video0': ['two']}
-  with pytest.raises(MetricError, match="lacks 1 of the 2 videos of split 'bad': video9"):
+  with pytest.raises(DataError, match="lacks 1 of the 2 videos of split 'bad': video9"):
     caption_files.read_references(path, 'bad', splits)
-  with pytest.raises(MetricError, match="no split 'x'; it has: val, bad"):
+  with pytest.raises(DataError, match="no split 'x'; it has: val, bad"):
     caption_files.read_references(path, 'x', splits)
-  with pytest.raises(MetricError, match="no split 'val'; it names: test, train"):
+  with pytest.raises(DataError, match="no split 'val'; it names: test, train"):
     caption_files.read_references(path, 'val')
-  with pytest.raises(MetricError, match='no split was named'):
+  with pytest.raises(DataError, match='no split was named'):
     caption_files.read_references(path, None, splits)
 
 
@@ -199,9 +198,9 @@ def test_references_of_a_data_set(tiny_data, tmp_path):
   for split in ('val', 'validation'):
     assert caption_files.read_references(tiny_data, split) == want
   for split in (None, 'x'):
-    with pytest.raises(MetricError, match='name one of its splits, train, val, test'):
+    with pytest.raises(DataError, match='name one of its splits, train, val, test'):
       caption_files.read_references(tiny_data, split)
-  with pytest.raises(MetricError, match='has splits of its own'):
+  with pytest.raises(DataError, match='has splits of its own'):
     caption_files.read_references(tiny_data, 'val', tmp_path / 's.json')
   with pytest.raises(DataError, match='is not a data set'):
     caption_files.read_references(tmp_path, 'val')
