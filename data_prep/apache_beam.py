@@ -20,7 +20,8 @@ from typing import Any
 
 from data_prep import build, extract
 from data_prep.dataset import plan, writer
-from data_prep.dataset.builder import Options
+from data_prep.dataset.options import Options
+from data_prep.dataset.writer import ShardPlan
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extract_folder, stream_folders, weights
 from vidcap_jax.features.sources import Source
@@ -92,7 +93,7 @@ def _make(
 def build_spread(
   flags: Sequence[str],
   options: Options,
-  shards: Sequence[plan.ShardPlan],
+  shards: Sequence[ShardPlan],
   sources: Sequence[Source],
 ) -> None:
   """Builds shards by a pipeline; each leaves its result in the data set's folder."""
@@ -134,17 +135,13 @@ def _opened(source: Source, options: Options) -> Source:
   return dataclasses.replace(source, reader=plan.open_reader(name, options.features[name], options))
 
 
-def _build(options: Options, shard: plan.ShardPlan, sources: Sequence[Source]) -> None:
+def _build(options: Options, shard: ShardPlan, sources: Sequence[Source]) -> None:
   writer.build_shard(
     pathlib.Path(options.out),
-    shard.file,
-    shard.key,
-    shard.videos,
+    shard,
     sources,
     align=options.align,
-    statistics=shard.split == 'train',
-    skip=True,  # what is left out is an error later, of all shards at once
-    done=lambda: None,
+    skip=True,  # the builder reports videos left out by any shard as one error
   )
 
 

@@ -12,7 +12,8 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from data_prep.dataset.builder import Options, Report, Spread, build
+from data_prep.dataset.builder import Report, ShardBuilder, build
+from data_prep.dataset.options import Options
 from vidcap_jax.annotations import FORMATS
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.annotations.splits import three
@@ -25,11 +26,11 @@ from vidcap_jax.progress import duration
 FEW_KNOWN = 0.9
 
 
-def main(argv: Sequence[str] | None = None, spread: Spread | None = None) -> int:
-  """Entry point; returns the exit code. ``spread``: see ``builder.build``."""
+def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = None) -> int:
+  """Entry point; returns the exit code. ``build_shards``: as of ``builder.build``."""
   args = _parser().parse_args(argv)
   try:
-    manifest, report = build(_options(args), spread)
+    manifest, report = build(_options(args), build_shards)
   except DataError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

@@ -1,12 +1,15 @@
 """What a build will write, found before it writes: videos per split, streams, shards."""
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 
 from data_prep.dataset import writer
-from vidcap_jax.annotations import splits
-from vidcap_jax.annotations.model import AnnotatedVideo
+from data_prep.dataset.options import Options, dataset_name, resolve
+from vidcap_jax.annotations import published, read_annotations, splits
+from vidcap_jax.annotations.model import AnnotatedVideo, Annotations
 from vidcap_jax.data.schema import Dropped
+from vidcap_jax.data.vocabulary import Vocabulary, load_vocabulary
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import FeatureReader, names, open_features, read_sidecar
 from vidcap_jax.features.formats.check import describe
@@ -21,13 +24,85 @@ Videos = Mapping[str, Sequence[AnnotatedVideo]]  # By split.
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardPlan:
-  """One shard to write: its videos, and the key of all that it is made from."""
+class BuildPlan:
+  """What a build is going to write.
 
-  split: str
-  file: str
-  videos: Sequence[AnnotatedVideo]
-  key: str
+  Attributes:
+    options: as of ``options.resolve``.
+    name: of the data set.
+    annotations: as read.
+    listed: all videos of the splits.
+    videos: those of them to write.
+    unassigned: videos that are in no split.
+    lacking: listed videos that are not written, for lack of features or captions.
+    sources: of the feature streams.
+    shards: to write.
+    vocabulary: that of ``--vocabulary``; None to make one from the training captions.
+    notes: what is odd about the annotations.
+    inputs: hash of all that the data set is made from.
+  """
+
+  options: Options
+  name: str
+  annotations: Annotations
+  listed: Videos
+  videos: Videos
+  unassigned: Sequence[Dropped]
+  lacking: Sequence[Dropped]
+  sources: Sequence[Source]
+  shards: Sequence[writer.ShardPlan]
+  vocabulary: Vocabulary | None
+  notes: Sequence[str]
+  inputs: str
+
+
+def plan_build(options: Options) -> BuildPlan:
+  """Reads the annotations and the names and sizes of the features; writes nothing.
+
+  Raises:
+    DataError: wrong options, annotations or splits, or features that do not match them.
+  """
+  options = resolve(options)
+  name = dataset_name(options)
+  vocabulary = load_vocabulary(options.vocabulary) if options.vocabulary else None
+  annotations = read_annotations(options.form, options.annotations, options.language)
+  aliases = splits.read_id_map(options.id_map) if options.id_map else {}
+  chosen = splits.choose(options.splits, annotations, aliases) if options.splits else None
+  listed, unassigned = splits.assign(annotations, chosen, options.split)
+  counts = published.counts_of(options.form, options.splits, options.split)
+  notes = [
+    *published.check(listed, counts, fail=options.counts == 'fail'),
+    *annotations.notes,
+    *splits.shared_sources(listed),
+  ]
+  sources = open_sources(options.features, listed, options, dtype=options.dtype, aliases=aliases)
+  videos, lacking = drop_lacking(listed, sources, skip=options.missing == 'skip')
+  shards = plan_shards(name, videos, sources, options.align, options.shard_mb)
+  return BuildPlan(
+    options=options,
+    name=name,
+    annotations=annotations,
+    listed=listed,
+    videos=videos,
+    unassigned=[Dropped(v.video_id, '', 'in no split') for v in unassigned],
+    lacking=lacking,
+    sources=sources,
+    shards=shards,
+    vocabulary=vocabulary,
+    notes=notes,
+    inputs=_inputs_hash(shards, options, vocabulary),
+  )
+
+
+def _inputs_hash(
+  shards: Sequence[writer.ShardPlan], options: Options, vocabulary: Vocabulary | None
+) -> str:
+  if vocabulary:
+    words: object = vocabulary.to_dict()
+  else:
+    words = [options.tokenizer, options.min_count, options.max_words]
+  parts = [[(s.split, s.file, s.key) for s in shards], words, options.missing, options.bad]
+  return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def open_reader(stream: str, path: str, declared: Declarations) -> FeatureReader:
@@ -154,7 +229,7 @@ def plan_shards(
   sources: Sequence[Source],
   align: Mapping[str, str],
   shard_mb: float,
-) -> list[ShardPlan]:
+) -> list[writer.ShardPlan]:
   """Cuts each split into shards of about ``shard_mb`` MiB."""
   size = max(1.0, sum(map(_bytes_per_video, sources)))
   per_shard = max(1, int(shard_mb * 2**20 / size))
@@ -163,7 +238,7 @@ def plan_shards(
     shards = [part[i : i + per_shard] for i in range(0, len(part), per_shard)]
     for i, shard in enumerate(shards):
       file = writer.shard_name(dataset, split, i, len(shards))
-      plan.append(ShardPlan(split, file, shard, writer.shard_key(shard, sources, align)))
+      plan.append(writer.ShardPlan(split, file, shard, writer.shard_key(shard, sources, align)))
   return plan
 
 

@@ -27,10 +27,28 @@ from vidcap_jax.data.schema import MANIFEST_NAME, Shard, Split, Stream
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.statistics import Moments
 from vidcap_jax.features.sources import Source, read_features
+from vidcap_jax.files import write_text
 
 STATE_FOLDER = '.build'
 _SHARD_FILE = re.compile(r'.+-.+\.array_record-\d{5,}-of-\d{5,}(\.partial)?')
 _METADATA = ('dataset_info.json', 'features.json', 'inspect.html')  # What describes the shards.
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardPlan:
+  """A shard to write.
+
+  Attributes:
+    split: of its videos.
+    file: its name in the data set folder.
+    videos: in order.
+    key: ``shard_key`` of all inputs that the shard is made from.
+  """
+
+  split: str
+  file: str
+  videos: Sequence[AnnotatedVideo]
+  key: str
 
 
 @dataclasses.dataclass
@@ -102,72 +120,72 @@ def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
   return f'{dataset}-{split}.array_record-{index:05d}-of-{shards:05d}'
 
 
-def result_of(directory: pathlib.Path, name: str, key: str) -> ShardResult | None:
-  """What was said of a shard when it was finished, if it was made from the same inputs."""
+def result_of(directory: pathlib.Path, shard: ShardPlan) -> ShardResult | None:
+  """The result that a build recorded for a shard; None if its inputs were others."""
   try:
-    data = json.loads((directory / STATE_FOLDER / f'{name}.json').read_text())
-    return ShardResult.from_dict(data) if data.pop('key') == key else None
-  except Exception:  # Whatever is wrong with it, the shard is written again.
+    data = json.loads((directory / STATE_FOLDER / f'{shard.file}.json').read_text())
+    return ShardResult.from_dict(data) if data.pop('key') == shard.key else None
+  except Exception:  # whatever is wrong with the state file, the shard is written again
     return None
 
 
-def finished_shard(
-  directory: pathlib.Path, name: str, key: str, *, skip: bool
-) -> ShardResult | None:
+def finished_shard(directory: pathlib.Path, shard: ShardPlan, *, skip: bool) -> ShardResult | None:
   """The result of a shard that an earlier build finished from the same inputs, if it is intact.
 
-  A shard with videos left out counts only where bad videos are to be skipped.
+  Args:
+    directory: the data set folder.
+    shard: to look for.
+    skip: whether videos with bad features may be left out; if not, a shard that left some out is
+      written again.
   """
-  result = result_of(directory, name, key)
+  result = result_of(directory, shard)
   if result is None or (result.dropped and not skip):
     return None
-  path = directory / name
+  path = directory / shard.file
   try:
     intact = count_records(path) == result.shard.records and sha256(path) == result.shard.sha256
-  except Exception:  # As above.
+  except Exception:  # a missing or damaged shard is written again
     return None
   return result if intact else None
 
 
 def build_shard(
   directory: pathlib.Path,
-  name: str,
-  key: str,
-  videos: Sequence[AnnotatedVideo],
+  shard: ShardPlan,
   sources: Sequence[Source],
   *,
   align: Mapping[str, str],
-  statistics: bool,
   skip: bool,
-  done: Callable[[], object],
+  done: Callable[[], object] = lambda: None,
 ) -> ShardResult:
-  """Writes one shard and its state file.
+  """Writes one shard and its state file; means and deviations are of the training split.
 
   Args:
     directory: the data set folder.
-    name: file name of the shard.
-    key: ``shard_key`` of what follows.
-    videos: that go into it.
-    sources: of their features.
-    statistics: whether to gather means and deviations (training split).
+    shard: to write.
+    sources: of its videos' features.
     align: streams of equal length, see ``lengths.align``.
     skip: leave videos with bad features out instead of failing.
     done: called after each video.
+
+  Raises:
+    DataError: bad features, if they are not skipped.
   """
-  stored = tfds_features([s.stream for s in sources])
+  specs = tfds_features([s.stream for s in sources])
   streams = {s.stream.name: s.stream for s in sources}
+  moments = {n: Moments.zeros(s.channels) for n, s in streams.items()}
   result = ShardResult(
-    Shard(name, 0, ''),
-    0,
-    [],
-    dict.fromkeys(streams, 0),
-    dict.fromkeys(streams, 0),
-    {n: 0 for n, s in streams.items() if s.kind == 'regions'},
-    {n: Moments.zeros(s.channels) for n, s in streams.items()} if statistics else {},
+    shard=Shard(shard.file, 0, ''),
+    captions=0,
+    dropped=[],
+    present=dict.fromkeys(streams, 0),
+    longest=dict.fromkeys(streams, 0),
+    most_regions={n: 0 for n, s in streams.items() if s.kind == 'regions'},
+    moments=moments if shard.split == 'train' else {},
   )
 
   def records():
-    for annotated in videos:
+    for annotated in shard.videos:
       try:
         features = read_features(annotated.video_id, sources, align)
       except DataError as error:
@@ -179,13 +197,11 @@ def build_shard(
         done()
       video = Video(annotated.video_id, tuple(annotated.captions), features, annotated.category)
       _add(result, video, streams)
-      yield encode_video(video, stored)
+      yield encode_video(video, specs)
 
-  result.shard = write_shard(directory / name, records())
-  state = directory / STATE_FOLDER / f'{name}.json'
-  partial = state.with_suffix('.partial')
-  partial.write_text(json.dumps({'key': key, **result.to_dict()}))
-  partial.replace(state)
+  result.shard = write_shard(directory / shard.file, records())
+  state = directory / STATE_FOLDER / f'{shard.file}.json'
+  write_text(state, json.dumps({'key': shard.key, **result.to_dict()}))
   return result
 
 

@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from data_prep import extract
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic import render, shapes
+from data_prep.synthetic.recipe import check_recipe
 from vidcap_jax.data.schema import MANIFEST_NAME
 from vidcap_jax.errors import DataError
 from vidcap_jax.features import extract_folder, extractors, video
-from vidcap_jax.features.recipe import check_recipe, write_text
+from vidcap_jax.files import write_json, write_text
 from vidcap_jax.progress import progress
 
 STREAMS = {'image': 'efficientnet_lite0', 'motion': 'efficientnet_lite0_motion'}
@@ -55,7 +56,7 @@ def _annotate(clips: Sequence[shapes.Clip], directory: pathlib.Path, captions: i
   if (directory / FACTS).is_file() and (directory / ANNOTATIONS).is_file():
     return
   facts = {clip.video_id: {'split': clip.split, **shapes.facts(clip)} for clip in clips}
-  write_text(directory / FACTS, json.dumps(facts, indent=1) + '\n')
+  write_json(directory / FACTS, facts)
   rows = [
     {'video_id': clip.video_id, 'split': clip.split, 'caption': caption}
     for clip in clips

@@ -17,8 +17,9 @@ import numpy as np
 
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic.probe_clips import PROBES, SIZES, clips
+from data_prep.synthetic.recipe import check_recipe
 from vidcap_jax.errors import DataError
-from vidcap_jax.features.recipe import check_recipe, write_text
+from vidcap_jax.files import write_text
 
 TRUTH = 'truth.json'
 ANNOTATIONS = 'captions.jsonl'

@@ -3,14 +3,13 @@
 import concurrent.futures
 import dataclasses
 import functools
-import json
 import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from vidcap_jax.features import extractors, stream_folders, video, weights
-from vidcap_jax.features.recipe import write_text
 from vidcap_jax.features.stream_folders import Made
 from vidcap_jax.features.workers import Died, cores, run
+from vidcap_jax.files import write_json
 from vidcap_jax.progress import progress
 
 FAILURES = 'failures.json'
@@ -147,7 +146,7 @@ def carry_out(work: Work, made: Results) -> Outcome:
       work.outcome.add(video_id, result)
   finally:
     made.close()
-    write_text(work.out / FAILURES, json.dumps(work.outcome.report(), indent=1) + '\n')
+    write_json(work.out / FAILURES, work.outcome.report())
   return work.outcome
 
 

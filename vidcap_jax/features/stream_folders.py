@@ -15,7 +15,7 @@ import numpy as np
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extraction, extractors, video
-from vidcap_jax.features.recipe import write_text
+from vidcap_jax.files import write_json
 
 SIDECAR = 'stream.json'
 DTYPE = 'float16'
@@ -66,7 +66,7 @@ def prepare(out: pathlib.Path, streams: Mapping[str, Mapping]) -> None:
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / SIDECAR).is_file():
-      write_text(folder / SIDECAR, json.dumps(description, indent=1) + '\n')
+      write_json(folder / SIDECAR, description)
 
 
 def _check(folder: pathlib.Path, wanted: Mapping) -> None:
