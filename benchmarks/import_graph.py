@@ -43,7 +43,13 @@ LAYERS = (
   ('vidcap_jax.features',),
   ('vidcap_jax.data',),
   ('vidcap_jax.distributed',),
-  ('vidcap_jax.config_diff', 'vidcap_jax.files', 'vidcap_jax.progress', 'vidcap_jax.variants'),
+  (
+    'vidcap_jax.config_diff',
+    'vidcap_jax.extensions',
+    'vidcap_jax.files',
+    'vidcap_jax.progress',
+    'vidcap_jax.variants',
+  ),
   ('vidcap_jax.errors',),
 )
 FLOOR = {package: floor for floor, layer in enumerate(LAYERS) for package in layer}

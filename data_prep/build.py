@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from data_prep.dataset.builder import Report, ShardBuilder, build
 from data_prep.dataset.options import Options
-from vidcap_jax.annotations import FORMATS
+from vidcap_jax import annotations
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.annotations.splits import three
 from vidcap_jax.data.schema import Dropped, Manifest, Stream
@@ -62,7 +62,13 @@ def _parser() -> argparse.ArgumentParser:
     --features=image=new_features/ --out=data/new""",
   )
   add = parser.add_argument
-  add('--format', required=True, choices=FORMATS, help='form of the annotations')
+  add(
+    '--format',
+    required=True,
+    type=_annotation_form,
+    metavar='NAME',
+    help=f'form of the annotations: {", ".join(annotations.FORMATS)}, or package.module:read',
+  )
   add('--annotations', required=True, metavar='FILE[,FILE]', help='annotation files (or folder)')
   add(
     '--features',
@@ -137,6 +143,14 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
+def _annotation_form(name: str) -> str:
+  try:
+    annotations.find(name)
+  except DataError as error:
+    raise argparse.ArgumentTypeError(str(error)) from None
+  return name
+
+
 def _add_stream_flags(add) -> None:
   add('--optional', default='', metavar='NAME[,NAME]', help='streams that a video may lack')
   add(
@@ -158,6 +172,12 @@ def _add_stream_flags(add) -> None:
     default='',
     metavar='NAME=ID[,…]',
     help='of an .h5 table without ids: the id of its first row (video0); the next are counted up',
+  )
+  add(
+    '--readers',
+    default='',
+    metavar='NAME=MODULE:CLASS[,…]',
+    help='features of a form of your own: the class that reads them (docs/extending.md)',
   )
   add('--keys', default='', metavar='NAME=KEY[,…]', help='array of a video that has several')
   add(
@@ -209,6 +229,7 @@ def _options(args: argparse.Namespace) -> Options:
     layouts=_pairs('--layout', values.pop('layout')),
     keys=_pairs('--keys', values.pop('keys')),
     rows=_pairs('--rows', values.pop('rows')),
+    readers=_pairs('--readers', values.pop('readers')),
     blocks=_numbers('--blocks', values.pop('blocks')),
     max_frames=_numbers('--max_frames', values.pop('max_frames')),
     max_regions=_numbers('--max_regions', values.pop('max_regions')),

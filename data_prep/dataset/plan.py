@@ -107,7 +107,8 @@ def _inputs_hash(
 
 def open_reader(stream: str, path: str, declared: Declarations) -> FeatureReader:
   """A stream's features as declared; DataError as of ``open_features``."""
-  return open_features(stream, path, declared.keys.get(stream), declared.rows.get(stream))
+  options = (declared.keys, declared.rows, declared.readers)
+  return open_features(stream, path, *(option.get(stream) for option in options))
 
 
 def open_sources(

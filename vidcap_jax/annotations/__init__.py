@@ -1,12 +1,14 @@
 """Annotation files in the forms they come in, read into one: videos with captions and a split.
 
-Each form is a module with ``read(paths) -> Annotations``; ``FORMATS`` lists them.
+Each form is a module with ``read(paths) -> Annotations``; ``FORMATS`` lists them. A reader outside
+the package is named as ``package.module:read``; see docs/extending.md.
 """
 
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
+from vidcap_jax import extensions
 from vidcap_jax.annotations import (
   activitynet,
   captions_json,
@@ -49,7 +51,7 @@ def read_annotations(form: str, paths: Sequence[str], language: str | None = Non
   """Reads annotation files of one form; several files are read as one.
 
   Args:
-    form: a key of ``FORMATS``.
+    form: a key of ``FORMATS``, or ``package.module:read``.
     paths: the files.
     language: which captions to read, where the form has those of several languages.
 
@@ -57,23 +59,35 @@ def read_annotations(form: str, paths: Sequence[str], language: str | None = Non
     DataError: unknown form or language, missing or malformed file (with line or key),
       contradicting splits.
   """
-  if form not in FORMATS:
-    raise DataError(f'unknown annotation format {form!r}; known: {", ".join(FORMATS)}')
-  language = _language(form, language)
+  readers = find(form)
+  language = _language(form, list(readers), language)
   found = [pathlib.Path(path) for path in paths]
   for path in found:
     if not path.exists():
       raise DataError(f'{path}: no such annotation file')
-  annotations = FORMATS[form][language](found)
+  annotations = readers[language](found)
   annotations.language = language
   if not annotations.videos:
     raise DataError(f'{", ".join(paths)}: no video in it; is it of the format {form!r}?')
   return annotations
 
 
-def _language(form: str, wanted: str | None) -> str | None:
+def find(form: str) -> Mapping[str | None, Reader]:
+  """A form's readers by language of the captions, as in ``FORMATS``; DataError if unknown."""
+  if extensions.is_external(form):
+    reader = extensions.load(form, '--format', DataError)
+    if not callable(reader):
+      raise DataError(f'--format={form}: not a function of the annotation files')
+    return {None: reader}
+  if form not in FORMATS:
+    raise DataError(
+      f'unknown annotation format {form!r}; known: {", ".join(FORMATS)}, or package.module:read'
+    )
+  return FORMATS[form]
+
+
+def _language(form: str, known: list[str | None], wanted: str | None) -> str | None:
   """The key of the form's reader; DataError where one has to be chosen, or there is none such."""
-  known = list(FORMATS[form])
   if wanted is None and len(known) == 1:
     return known[0]
   if wanted in known:

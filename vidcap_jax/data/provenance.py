@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from vidcap_jax.data.schema import Manifest, Stream, stream_from_dict
 
-FILES = ('layouts', 'keys', 'rows')  # how files are read
+FILES = ('layouts', 'keys', 'rows', 'readers')  # how files are read
 KEPT = ('max_frames', 'max_regions', 'blocks', 'align')  # what is kept of what is in them
 
 # Options of ``data_prep.build`` as ``Manifest.source`` holds them, by those names: by stream, but

@@ -164,9 +164,9 @@ def _source(making: Making, stream: Stream, path: pathlib.Path, lone_id: str):
   else:
     first = of.get('rows') if path.suffix.lower() in h5.H5_SUFFIXES else None
     try:
-      reader = formats.open_features(stream.name, path, key, first)
+      reader = formats.open_features(stream.name, path, key, first, of.get('readers'))
     except DataError:
-      if key is first is None:
+      if not any((key, first, of.get('readers'))):
         raise
       # Kept in another way than those trained on; what is to be told is what is wrong with these.
       reader = formats.open_features(stream.name, path)

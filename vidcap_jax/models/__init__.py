@@ -1,11 +1,16 @@
-"""Models, by name. Those that make captions keep the interface of ``captioner.py``."""
+"""Models, by name. Those that make captions keep the interface of ``captioner.py``.
+
+A model outside the package is named as ``package.module:Class``; see docs/extending.md.
+"""
 
 import dataclasses
+import typing
 from collections.abc import Mapping
 
 import jax.numpy as jnp
 from flax import linen as nn
 
+from vidcap_jax import extensions
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.dual_afr import DualAFR, DualAFRConfig
 from vidcap_jax.models.embedding import Embedding, EmbeddingConfig
@@ -24,11 +29,38 @@ MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
 }
 
 
+def find(name: str) -> tuple[type, type[nn.Module]]:
+  """A model's config class and its module class.
+
+  Args:
+    name: a key of ``MODELS``, or ``package.module:Class`` of a Flax module whose field ``config``
+      is annotated with its config class.
+
+  Raises:
+    ConfigError: there is no such model.
+  """
+  if name in MODELS:
+    return MODELS[name]
+  if not extensions.is_external(name):
+    raise ConfigError(
+      f'unknown model.name {name!r}; known: {", ".join(MODELS)}, or package.module:Class'
+    )
+  module_type = extensions.load(name, 'model.name', ConfigError)
+  if not (isinstance(module_type, type) and issubclass(module_type, nn.Module)):
+    raise ConfigError(f'model.name {name!r}: not a Flax module (a subclass of nn.Module)')
+  config_type = typing.get_type_hints(module_type).get('config')
+  if not (isinstance(config_type, type) and dataclasses.is_dataclass(config_type)):
+    raise ConfigError(
+      f'model.name {name!r}: its field `config` must be annotated with a dataclass of its settings'
+    )
+  return config_type, module_type
+
+
 def build(settings: Mapping, vocab_size: int, dtype: str = 'float32') -> nn.Module:
   """The model that a config's ``model`` section describes.
 
   Args:
-    settings: ``name`` and the fields of that model's config.
+    settings: ``name`` (see ``find``) and the fields of that model's config.
     vocab_size: V, from the vocabulary.
     dtype: 'float32' or 'bfloat16' for the computation; parameters are float32.
 
@@ -37,11 +69,9 @@ def build(settings: Mapping, vocab_size: int, dtype: str = 'float32') -> nn.Modu
   """
   fields = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(settings).items()}
   name = fields.pop('name')
-  if name not in MODELS:
-    raise ConfigError(f'unknown model.name {name!r}; known: {", ".join(MODELS)}')
+  config_type, module_type = find(name)
   if dtype not in ('float32', 'bfloat16'):
     raise ConfigError(f'unknown compute dtype {dtype!r}; known: float32, bfloat16')
-  config_type, module_type = MODELS[name]
   known = {f.name for f in dataclasses.fields(config_type)} - {'vocab_size', 'dtype', 'param_dtype'}
   if unknown := sorted(set(fields) - known):
     raise ConfigError(

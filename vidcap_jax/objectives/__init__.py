@@ -1,10 +1,14 @@
-"""What training minimises, by name: ``config.objective.name``."""
+"""What training minimises, by name: ``config.objective.name``.
+
+An objective outside the package is named as ``package.module:make``; see docs/extending.md.
+"""
 
 from collections.abc import Callable, Mapping
 
 from flax import linen as nn
 from ml_collections import ConfigDict
 
+from vidcap_jax import extensions
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.objectives import cross_entropy, embedding, multi_sample, refocus, self_critical
@@ -34,8 +38,13 @@ def make_objective(
     ConfigError: an unknown objective, or one for models of another kind.
   """
   name = config.objective.name
+  if extensions.is_external(name):
+    make = extensions.load(name, 'objective.name', ConfigError)
+    return make(config, module, tokens_per_step)
   if name not in OBJECTIVES:
-    raise ConfigError(f'unknown objective.name {name!r}; known: {", ".join(OBJECTIVES)}')
+    raise ConfigError(
+      f'unknown objective.name {name!r}; known: {", ".join(OBJECTIVES)}, or package.module:make'
+    )
   if is_captioner(module) == (name == 'embedding'):
     raise ConfigError(
       f'objective.name {name!r} does not fit model {config.model.name!r}: objective embedding '

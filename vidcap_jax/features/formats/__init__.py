@@ -4,7 +4,8 @@ reader = open_features('image', 'features/')
 reader.ids                  # names found, without extension
 reader.read('video0')       # an array as stored, or DataError naming the file
 
-Each form is a subclass of ``FeatureReader``; ``FORMS`` lists them.
+Each form is a subclass of ``FeatureReader``; ``FORMS`` lists them. A reader outside the package is
+named as ``package.module:Class``; see docs/extending.md.
 """
 
 import json
@@ -12,6 +13,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from vidcap_jax import extensions
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats.folder import FolderReader
 from vidcap_jax.features.formats.h5 import H5_SUFFIXES, H5Reader
@@ -51,7 +53,11 @@ FORMS = (
 
 
 def open_features(
-  stream: str, path, key: str | None = None, first: str | None = None
+  stream: str,
+  path,
+  key: str | None = None,
+  first: str | None = None,
+  reader: str | None = None,
 ) -> FeatureReader:
   """Opens features of any form in ``FORMS``.
 
@@ -60,6 +66,7 @@ def open_features(
     path: a file or folder.
     key: name of the array where there are several of a video, if it is not the stream's.
     first: id of the first row of a table without ids, the next ones being counted up.
+    reader: ``package.module:Class`` of a reader outside the package; None: one of ``FORMS``.
 
   Raises:
     DataError: nothing there, of no known form, damaged as a whole, or nothing in it.
@@ -67,6 +74,11 @@ def open_features(
   path = pathlib.Path(path)
   if not path.exists():
     raise DataError(f'stream {stream!r}: {path}: no such folder or file')
+  if reader is not None:
+    reader_type = extensions.load(reader, f'--readers={stream}', DataError)
+    if not (isinstance(reader_type, type) and issubclass(reader_type, FeatureReader)):
+      raise DataError(f'--readers={stream}={reader}: not a subclass of FeatureReader')
+    return reader_type(stream, path, key)
   for form in FORMS:
     if form.has(path):
       if first is not None and form.reader is H5Reader:

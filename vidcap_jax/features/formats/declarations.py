@@ -19,6 +19,7 @@ class Declarations:
     layouts: order of the axes, as in ``layout.parse``.
     keys: name of the array where a video has several.
     rows: id of the first row of a table without ids, the next ones being counted up.
+    readers: ``package.module:Class`` of a reader outside the package.
     match: rules of ``names.normal_form``.
     optional: streams that a video may lack.
     max_frames: most frames; of more, that many evenly spaced ones are kept.
@@ -32,6 +33,7 @@ class Declarations:
   layouts: Mapping[str, str] = dataclasses.field(default_factory=dict)
   keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
   rows: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  readers: Mapping[str, str] = dataclasses.field(default_factory=dict)
   match: Sequence[str] = names.DEFAULT
   optional: Sequence[str] = ()
   max_frames: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -49,6 +51,7 @@ def check(declared: Declarations, streams: Collection[str]) -> None:
     ('--layout', declared.layouts),
     ('--keys', declared.keys),
     ('--rows', declared.rows),
+    ('--readers', declared.readers),
     ('--blocks', declared.blocks),
     ('--optional', declared.optional),
     ('--max_frames', declared.max_frames),

@@ -1,0 +1,1 @@
+"""The examples of docs/extending.md: what can be added without editing the package."""
