@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None, spread: Callable[[Work], Results] | 
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:
-    print('interrupted; the same command goes on from here', file=sys.stderr)
+    print('interrupted; run the same command again to resume', file=sys.stderr)
     return 130
   print(summary(outcome, args.out))
   return 1 if outcome.failed else 0

@@ -1,4 +1,8 @@
-"""Histograms and bars as inline SVG, without a plotting library."""
+"""Histograms and bars as inline SVG.
+
+matplotlib (tried) would need the extra "report" for every inspection, take 0.2 seconds a chart
+instead of a millisecond, write four times as many bytes, and lose the tooltips of the bars.
+"""
 
 import html
 from collections.abc import Iterable, Sequence

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from data_prep.build import dropped_lines, stream_line
+from data_prep.report.summary import dropped_lines, stream_line
 from data_prep.report.survey import SplitSurvey, StreamSurvey, unusual_lengths
 from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.split_names import SPLIT_NAMES

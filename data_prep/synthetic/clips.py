@@ -206,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:
-    print('interrupted; the same command goes on from here', file=sys.stderr)
+    print('interrupted; run the same command again to resume', file=sys.stderr)
     return 130
   print(f'{data_set}: ready; --config.data.dir={data_set} trains on it')
   return 0

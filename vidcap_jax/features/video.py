@@ -15,7 +15,7 @@ import numpy as np
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import sampling
 
-_MOST_ERRORS = 10_000  # a file that gives no more than errors is given up
+_MAX_ERRORS = 10_000  # after so many errors the rest of a file is not decoded
 
 Key = TypeVar('Key', bound=Hashable)
 
@@ -145,7 +145,7 @@ def _packet_times(av, path: pathlib.Path, notes: list[str]) -> list[float]:
 
 
 class _Tally:
-  """What of a stream decoded, and what did not."""
+  """How many frames of a stream decoded, and which errors the others gave."""
 
   def __init__(self):
     self.failed: collections.Counter[str] = collections.Counter()
@@ -158,13 +158,31 @@ class _Tally:
     return reasons
 
 
+def _frames(av, packets, audio, pictures: _Tally, sound: _Tally) -> Iterator[tuple[_Tally, Any]]:
+  """(tally, frame) of each frame that decodes; packets that don't are counted and skipped."""
+  while pictures.failed.total() + sound.failed.total() < _MAX_ERRORS:
+    tally = pictures
+    try:
+      packet = next(packets)
+      tally = sound if packet.stream is audio else pictures
+      frames = packet.decode()
+    except (StopIteration, av.EOFError):
+      return
+    except av.FFmpegError as error:
+      tally.failed[error.strerror or str(error)] += 1
+      continue
+    for frame in frames:
+      tally.count += 1
+      tally.corrupt += frame.is_corrupt
+      yield tally, frame
+
+
 def _decoded(
   av, path: pathlib.Path, pictures: bool, sound: bool, notes: list[str]
 ) -> Generator[tuple[float | None, Any], None, None]:
-  """(seconds, frame) of every picture that decodes, in order of presentation, and between them
-  (None, frame) of the sound."""
-  seen, heard = _Tally(), _Tally()
-  start = seconds = lasted = 0.0
+  """(seconds, frame) of each picture, in order of presentation; (None, frame) of sound between."""
+  picture_tally, sound_tally = _Tally(), _Tally()
+  start = seconds = sound_seconds = 0.0
   try:
     with _open(av, path) as container:
       chosen = [_video_stream(av, container, path)] if pictures else []
@@ -172,40 +190,28 @@ def _decoded(
       rate = float((chosen[0].average_rate or chosen[0].guessed_rate or 25) if chosen else 1)
       wanted = [*chosen, *([audio] if audio else [])]
       packets = container.demux(*wanted) if wanted else iter(())
-      while seen.failed.total() + heard.failed.total() < _MOST_ERRORS:
-        tally = seen
-        try:
-          packet = next(packets)
-          tally = heard if packet.stream is audio else seen
-          frames = packet.decode()
-        except (StopIteration, av.EOFError):
-          break
-        except av.FFmpegError as error:
-          tally.failed[error.strerror or str(error)] += 1
+      for tally, frame in _frames(av, packets, audio, picture_tally, sound_tally):
+        if tally is sound_tally:
+          sound_seconds += frame.samples / frame.sample_rate
+          yield None, frame
           continue
-        for frame in frames:
-          tally.count += 1
-          tally.corrupt += frame.is_corrupt
-          if tally is heard:
-            lasted += frame.samples / frame.sample_rate
-            yield None, frame
-            continue
-          seconds = (
-            (seen.count - 1) / rate if frame.pts is None else float(frame.pts * frame.time_base)
-          )
-          start = seconds if seen.count == 1 else start
-          yield seconds, frame
+        if frame.pts is None:
+          seconds = (tally.count - 1) / rate
+        else:
+          seconds = float(frame.pts * frame.time_base)
+        start = seconds if tally.count == 1 else start
+        yield seconds, frame
       if audio is not None:
-        _note_cut(path, _declared(av, container, audio), lasted, notes, 'sound ')
+        _note_cut(path, _declared(av, container, audio), sound_seconds, notes, 'sound ')
       for stream in chosen:
         _note_cut(path, _declared(av, container, stream), seconds - start, notes)
-    if pictures and not seen.count:
-      reason = '; '.join(seen.failed) or 'it holds no frames'
+    if pictures and not picture_tally.count:
+      reason = '; '.join(picture_tally.failed) or 'it holds no frames'
       raise VideoError(f'{path}: no frame can be decoded ({reason})')
-    if audio and not heard.count:
-      notes.append(f'{path}: no sound can be decoded, taken for absent')
-  finally:  # also when the caller has seen enough
-    for tally, what in ((seen, ''), (heard, 'sound ')):
+    if audio and not sound_tally.count:
+      notes.append(f'{path}: no sound can be decoded; treated as a video without sound')
+  finally:  # also when the caller stops early
+    for tally, what in ((picture_tally, ''), (sound_tally, 'sound ')):
       if tally.count and (reasons := tally.reasons()):
         notes.append(f'{path}: {what}damaged: {", ".join(reasons)}')
 

@@ -1,0 +1,90 @@
+"""What a build did, as lines of text; inspection prints some of the same lines."""
+
+import pathlib
+
+from data_prep.dataset.builder import Report
+from vidcap_jax.annotations.splits import three
+from vidcap_jax.data.schema import Dropped, Manifest, Stream
+from vidcap_jax.data.vocabulary import Vocabulary
+from vidcap_jax.progress import duration
+
+# Share of known words among the training captions' words below which a note suggests --min_count.
+FEW_KNOWN = 0.9
+
+
+def summary(manifest: Manifest, report: Report, out: str) -> str:
+  """What was built, for people."""
+  lines = []
+  if report.unchanged:
+    lines.append(f'{out}: built from the same inputs already, nothing to do')
+  for name, split in manifest.splits.items():
+    without = report.without_captions[name]
+    note = f' ({without} videos without captions)' if without else ''
+    note += f' ({report.repeated[name]} said twice)' if report.repeated[name] else ''
+    lines.append(f'{name:<10} {split.videos:>7} videos, {split.captions} captions{note}')
+  lines += dropped_lines(manifest)
+  for reason, videos in report.left_out.items():
+    lines.append(f'dropped    {len(videos):>7} captions: {reason} (first: of {videos[0]})')
+  lines += [f'note       {note}' for note in report.notes]
+  if 'train' in manifest.splits and 'val' not in manifest.splits:
+    lines.append(
+      'note       no split val: list videos for it in --splits, or have training choose the best '
+      'epoch by another split, --config.data.val_split=NAME'
+    )
+  if manifest.vocabulary:
+    vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+    shares = [f'{k / n:.1%} of {s}' for s, (k, n) in report.coverage.items() if n]
+    covers = f', {", ".join(shares)} covered' if shares else ''
+    lines.append(f'vocabulary {len(vocabulary):>7} words{covers}; hash {vocabulary.hash}')
+    known, words = report.coverage.get('train', (0, 0))
+    if known < FEW_KNOWN * words:
+      lines.append(
+        f'note       {1 - known / words:.1%} of the words of train are unknown: words seen fewer '
+        f'than {vocabulary.min_count} times are left out; --min_count=1 keeps all'
+      )
+  else:
+    lines.append(
+      'vocabulary    none: there is no split train, and no --vocabulary given; such a data set can '
+      'be evaluated, but not trained on'
+    )
+  for stream in manifest.streams:
+    unused = report.unused[stream.name]
+    note = f'; features of {len(unused)} other videos unused ({three(unused)})' if unused else ''
+    lines.append(f'stream     {stream.name}: {stream_line(stream)}{note}')
+  shards = [shard for split in manifest.splits.values() for shard in split.shards]
+  size = sum((pathlib.Path(out) / shard.file).stat().st_size for shard in shards)
+  reused = f', {report.reused} kept from an interrupted build' if report.reused else ''
+  lines.append(
+    f'{out}: {size / 2**20:.1f} MiB in {len(shards)} shards{reused}; hash {manifest.hash}; '
+    f'{duration(report.seconds)}'
+  )
+  return '\n'.join(lines)
+
+
+def dropped_lines(manifest: Manifest) -> list[str]:
+  """Videos left out, counted by split and reason, with an example; the manifest names them all."""
+  groups: dict[tuple[str, str], list[Dropped]] = {}
+  for video in manifest.dropped:
+    # A reason that names a file is a bad file's; those are counted together.
+    reason = video.reason if video.reason.startswith(('no ', 'in ')) else 'bad features'
+    groups.setdefault((video.split, reason), []).append(video)
+  lines = []
+  for (split, reason), videos in groups.items():
+    where = f' of {split}' if split else ''
+    example = videos[0].video_id
+    if reason == 'bad features':
+      example += f': {videos[0].reason}'
+    lines.append(f'dropped    {len(videos):>7} videos{where}: {reason} (first: {example})')
+  return lines
+
+
+def stream_line(stream: Stream) -> str:
+  """A stream in words: kind, shape, dtype, longest, where from."""
+  words = f'{stream.kind} {stream.axes} {stream.dtype}'
+  if stream.kind != 'vector':
+    words += f', up to {stream.longest} frames'
+  if stream.most_regions:
+    words += f' of {stream.most_regions} regions'
+  if made_by := ' '.join(filter(None, (stream.extractor, stream.version))):
+    words += f', by {made_by}'
+  return words + (', optional' if stream.optional else '')
