@@ -28,14 +28,15 @@ flags.adopt_module_key_flags(command_line)  # --help shows them
 def _run_mode() -> int:
   """Runs the mode, with the other processes if there are any; the exit code."""
   command_line.check()
-  place = cluster.find({**cluster.tpu_metadata(os.environ), **os.environ}, *command_line.place())
+  environment = {**cluster.tpu_metadata(os.environ), **os.environ}
+  process = cluster.find_process(environment, *command_line.process_flags())
   from vidcap_jax import files
   from vidcap_jax.cli import modes
   from vidcap_jax.distributed import jobs  # heavy: after --help and what is wrong above
 
   bounds = command_line.PEER_TIMEOUT.value, command_line.START_TIMEOUT.value
   code = 1
-  with jobs.joined(place, *bounds), files.disk_errors(modes.RESULTS[MODE.value]):
+  with jobs.joined(process, *bounds), files.disk_errors(modes.RESULTS[MODE.value]):
     code = modes.RUN[MODE.value]()
   return code
 

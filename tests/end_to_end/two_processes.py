@@ -1,4 +1,4 @@
-"""A config file of ``tests.tiny``'s configs, and the command with scoring that needs no Java.
+"""A config file for the configs of ``tests.tiny``, and vidcap_jax.main with scoring without Java.
 
     python tests/end_to_end/two_processes.py --coordinator=… \
       --config=tests/end_to_end/two_processes.py:short_config …

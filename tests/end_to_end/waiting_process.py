@@ -1,24 +1,24 @@
-"""One of COUNT processes that meet and then wait for each other; the last does not come.
+"""One of COUNT processes that join a job and wait in a collective, which the last never enters.
 
-Arguments: PORT COUNT INDEX TIMEOUT WHAT: the last one 'waits' or 'fails'.
+Arguments: PORT COUNT INDEX TIMEOUT ACTION: the last process 'waits' or 'fails'.
 """
 
 import sys
 import time
 
 from vidcap_jax.distributed import jobs, mesh
-from vidcap_jax.distributed.cluster import Place
+from vidcap_jax.distributed.cluster import JobProcess
 from vidcap_jax.errors import DataError
 
-port, count, index, timeout, what = sys.argv[1:]
-place = Place(f'localhost:{port}', int(count), int(index))
+port, count, index, timeout, action = sys.argv[1:]
+process = JobProcess(f'localhost:{port}', int(count), int(index))
 
 if __name__ == '__main__':
-  with jobs.joined(place, float(timeout), 120):
+  with jobs.joined(process, float(timeout), 120):
     mesh.wait_for_all('start')
     print('ready', flush=True)
-    if place.index == place.count - 1:
-      if what == 'fails':
+    if process.process_id == process.num_processes - 1:
+      if action == 'fails':
         raise DataError('v7 is broken')
       time.sleep(600)
-    mesh.wait_for_all('never')  # in a collective until something ends it
+    mesh.wait_for_all('never')  # waits in a collective until the job ends

@@ -129,8 +129,8 @@ def weights() -> list[float] | None:
     raise UserError(f'--weights={",".join(given or ())}: not numbers') from None
 
 
-def place() -> tuple[str | None, int | None, int | None]:
-  """--coordinator, --num_processes and --process_id, as ``cluster.find`` takes them."""
+def process_flags() -> tuple[str | None, int | None, int | None]:
+  """--coordinator, --num_processes and --process_id, as ``cluster.find_process`` takes them."""
   return COORDINATOR.value, NUM_PROCESSES.value, PROCESS_ID.value
 
 

@@ -1,4 +1,4 @@
-"""Several processes as one job: how they come together, and how they end together."""
+"""Joining the processes of a job, and ending all of them when one fails."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import jax
 
-from vidcap_jax.distributed.cluster import Place
+from vidcap_jax.distributed.cluster import JobProcess
 from vidcap_jax.distributed.watchdog import Watchdog
 from vidcap_jax.errors import UserError
 
@@ -19,78 +19,76 @@ _A_DAY = 24 * 3600
 
 
 @contextlib.contextmanager
-def joined(place: Place | None, timeout: float, start_timeout: float) -> Iterator[None]:
-  """Within it the processes of a job share their devices; nothing is done for a lone one.
+def joined(process: JobProcess | None, timeout: float, start_timeout: float) -> Iterator[None]:
+  """Joins the job on entry; inside, the devices of all its processes are JAX's devices.
 
-  To be entered before anything asks JAX for its devices. An error inside is printed with the
-  process's index and ends all processes; none is raised, and this one exits at once: what it would
-  do at exit waits for the others, who may be waiting for it. Only the runtime's errors, but for a
-  lack of memory, are held back for ``timeout`` seconds: the loss of another may be behind them.
+  Enter it before anything asks JAX for its devices. An error inside is not raised: it is printed
+  with the process's id, it ends all processes, and this process exits at once, because JAX's exit
+  handlers would wait for processes that may be waiting for this one. An error of the runtime, other
+  than a lack of memory, ends them only after ``timeout`` seconds: another process that is lost may
+  be the cause, and is then reported instead.
 
   Args:
-    place: from ``cluster.find``.
-    timeout: seconds within which all end when one is lost.
-    start_timeout: seconds to wait for the others at first.
+    process: from ``cluster.find_process``; None, for a single process, does nothing.
+    timeout: seconds within which all processes end when one is lost.
+    start_timeout: seconds to wait for the other processes to start.
 
   Raises:
-    UserError: they did not come together.
+    UserError: the processes did not connect.
   """
-  if place is None:
+  if process is None:
     yield
     return
-  watchdog = _join(place, timeout, start_timeout)
-  who = f'process {place.index} of {place.count}'
+  watchdog = _join(process, timeout, start_timeout)
+  name = f'process {process.process_id} of {process.num_processes}'
   try:
     yield
-    # One may be done long before another, which still scores captions.
+    # The other processes may end much later: process 0 also scores captions.
     _client().wait_at_barrier('vidcap_jax_end', _A_DAY * 1000)
   except UserError as error:
-    _tell(f'{who}: error: {error}')
-    _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
+    _print_error(f'{name}: error: {error}')
+    _end(watchdog, 1, f'process {process.process_id} failed: {_first_line(error)}')
   except KeyboardInterrupt:
-    _end(watchdog, 130, f'process {place.index} was interrupted')
+    _end(watchdog, 130, f'process {process.process_id} was interrupted')
   except BaseException as error:
-    if _of_runtime(error) and 'RESOURCE_EXHAUSTED' not in str(error):  # memory is one's own
-      # A collective fails when a peer is gone, and that is what there is to tell.
-      _tell(f'{who}: {_first_line(error)}; looking whether another process is lost')
-      watchdog.wait_for_verdict()
-    _tell(f'{who}:\n{traceback.format_exc()}')
-    _end(watchdog, 1, f'process {place.index} failed: {_first_line(error)}')
+    if _is_runtime_error(error) and 'RESOURCE_EXHAUSTED' not in str(error):
+      # A collective fails when another process is lost; the watchdog then reports that one.
+      _print_error(f'{name}: {_first_line(error)}; checking whether another process is lost')
+      watchdog.wait_for_lost_process()
+    _print_error(f'{name}:\n{traceback.format_exc()}')
+    _end(watchdog, 1, f'process {process.process_id} failed: {_first_line(error)}')
   watchdog.stop()
   jax.distributed.shutdown()
 
 
-def _join(place: Place, timeout: float, start_timeout: float) -> Watchdog:
-  if place.index:
-    _wait_for_main(place, start_timeout)
-  # Its notifier takes SIGTERM from everything else; `loop.StopSignal` is what we want instead.
+def _join(process: JobProcess, timeout: float, start_timeout: float) -> Watchdog:
+  if process.process_id:
+    _wait_for_coordinator(process, start_timeout)
+  # JAX's preemption service would replace our own handler of SIGTERM.
   if hasattr(jax.config, 'jax_enable_preemption_service'):  # since jax 0.8.2
     jax.config.update('jax_enable_preemption_service', False)
   try:
     jax.distributed.initialize(
-      place.coordinator,
-      place.count,
-      place.index,
-      local_device_ids=place.local_devices,
+      process.coordinator_address,
+      process.num_processes,
+      process.process_id,
+      local_device_ids=process.local_device_ids,
       cluster_detection_method='deactivate',
       initialization_timeout=int(start_timeout),
-      # The runtime's own watch needs no Python thread, names no process and aborts (134): it is
-      # there for a process in which no thread gets to run.
+      # The runtime's own heartbeats need no Python thread, but abort without naming a process:
+      # they cover a process whose Python threads cannot run.
       heartbeat_timeout_seconds=int(2 * timeout),
     )
   except (RuntimeError, ValueError) as error:
-    if not _of_runtime(error):  # e.g. a config file that has asked for devices already
+    if not _is_runtime_error(error):  # e.g. the config file has already asked for devices
       raise
-    raise UserError(
-      f'process {place.index} of {place.count} did not find the others at {place.coordinator} '
-      f'within {start_timeout:.0f} s, as {place.kind} had it: {_first_line(error)}'
-    ) from None
-  return Watchdog(_client(), place.index, place.count, timeout)
+    raise _not_connected(process, start_timeout, _first_line(error)) from None
+  return Watchdog(_client(), process.process_id, process.num_processes, timeout)
 
 
-def _wait_for_main(place: Place, start_timeout: float) -> None:
-  """Returns once process 0 listens: the runtime aborts a process that waits for it in vain."""
-  host, _, port = place.coordinator.rpartition(':')
+def _wait_for_coordinator(process: JobProcess, start_timeout: float) -> None:
+  """Waits until process 0 listens, since the runtime aborts a process that cannot connect."""
+  host, _, port = process.coordinator_address.rpartition(':')
   deadline = time.monotonic() + start_timeout
   while True:
     try:
@@ -98,22 +96,27 @@ def _wait_for_main(place: Place, start_timeout: float) -> None:
       return
     except OSError as error:
       if time.monotonic() > deadline:
-        raise UserError(
-          f'process {place.index} of {place.count} did not find the others at {place.coordinator} '
-          f'within {start_timeout:.0f} s, as {place.kind} had it: {error}'
-        ) from None
+        raise _not_connected(process, start_timeout, str(error)) from None
     time.sleep(0.2)
 
 
+def _not_connected(process: JobProcess, start_timeout: float, reason: str) -> UserError:
+  return UserError(
+    f'process {process.process_id} of {process.num_processes} could not connect to '
+    f'{process.coordinator_address} (address from {process.launcher}) within '
+    f'{start_timeout:.0f} s: {reason}; check that process 0 runs there'
+  )
+
+
 def _client():
-  """The coordination service's client, for which JAX has no public name."""
+  """The client of JAX's coordination service, which has no public name."""
   from jax._src import distributed
 
   return distributed.global_state.client
 
 
-def _tell(text: str) -> None:
-  with contextlib.suppress(OSError):  # whoever read it may be gone, as a launcher that was killed
+def _print_error(text: str) -> None:
+  with contextlib.suppress(OSError):  # the reader may be gone, e.g. a launcher that was killed
     print(text, file=sys.stderr, flush=True)
 
 
@@ -125,10 +128,10 @@ def _end(watchdog: Watchdog, code: int, reason: str) -> None:
   os._exit(code)
 
 
-def _of_runtime(error: BaseException) -> bool:
-  """Whether XLA raised it: under several types, a status code in front."""
-  of_python = isinstance(error, (ValueError, RuntimeError)) and re.match('[A-Z_]+: ', str(error))
-  return isinstance(error, jax.errors.JaxRuntimeError) or bool(of_python)
+def _is_runtime_error(error: BaseException) -> bool:
+  """Whether XLA raised the error: it uses several types, with a status code in front."""
+  has_status = isinstance(error, (ValueError, RuntimeError)) and re.match('[A-Z_]+: ', str(error))
+  return isinstance(error, jax.errors.JaxRuntimeError) or bool(has_status)
 
 
 def _first_line(error: BaseException) -> str:

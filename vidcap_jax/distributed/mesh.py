@@ -1,4 +1,4 @@
-"""Mesh, and moving batches and results between hosts and devices."""
+"""The device mesh, and moving batches and results between hosts and devices."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,13 @@ from vidcap_jax.errors import ConfigError, DataError
 
 
 def make_mesh(data: int = -1, model: int = 1) -> Mesh:
-  """A ('data', 'model') mesh over all devices; -1 takes as many as are left.
+  """A ('data', 'model') mesh over all devices; data=-1 takes those that ``model`` leaves.
 
-  Devices stand in the order of their processes, so that a process's rows of a batch are a block.
+  Devices are ordered by process, so that the rows of a batch that a process holds are contiguous.
 
   Raises:
-    ConfigError: the sizes do not use every device, or would split a process's devices unevenly; it
-      names those that do not.
+    ConfigError: the sizes do not use every device, or split a process's devices unevenly; the
+      message names sizes that fit.
   """
   devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
   total, each = len(devices), len(devices) // jax.process_count()
@@ -35,12 +35,13 @@ def make_mesh(data: int = -1, model: int = 1) -> Mesh:
       f'mesh.data is {total // model}, or -1 for what is left'
     )
   data = total // model
-  # All axes Auto: Explicit ones, the default of make_mesh, ask every gather for its out_sharding.
+  # Mesh makes all axes Auto; with Explicit ones, as jax.make_mesh has them, every gather would need
+  # an out_sharding.
   return Mesh(np.array(devices).reshape(data, model), ('data', 'model'))
 
 
 def layout(mesh: Mesh) -> str:
-  """Processes, devices, mesh and which process has which shards of a batch, in a line."""
+  """One line: processes, devices, mesh, and which shards of a batch each process holds."""
   count = jax.process_count()
   kind = mesh.devices.flat[0].device_kind
   line = f'{count} process{"es" if count > 1 else ""}, {mesh.size} '
@@ -49,7 +50,7 @@ def layout(mesh: Mesh) -> str:
   if count == 1:
     return line
   shown = [f'{process}: {_span(_rows(mesh, process))}' for process in range(count)]
-  if count > 16:  # the rule is plain by then
+  if count > 16:
     shown = [*shown[:3], '…', shown[-1]]
   return f'{line}; shards of a batch by process: {", ".join(shown)}'
 
@@ -59,31 +60,31 @@ def _span(rows: list[int]) -> str:
 
 
 def _rows(mesh: Mesh, process: int) -> list[int]:
-  """The places on the data axis where a process has a device."""
+  """The indices on the data axis at which a process has a device."""
   return [i for i, row in enumerate(mesh.devices) if any(d.process_index == process for d in row)]
 
 
 def block(mesh: Mesh) -> tuple[int, int]:
-  """Which block of a batch's rows this process reads, and how many blocks there are.
+  """The index of the block of a batch's rows that this process reads, and the number of blocks.
 
-  Processes that hold parts of the same copy of the model read the same block.
+  Processes that share one copy of the model read the same block.
   """
   mine = _rows(mesh, jax.process_index())
   return mine[0] // len(mine), mesh.shape['data'] // len(mine)
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-  """Every device holds all of it: scalars, tables."""
+  """The sharding that puts the whole array on every device, for scalars and tables."""
   return NamedSharding(mesh, PartitionSpec())
 
 
 def by_row(mesh: Mesh) -> NamedSharding:
-  """The leading axis is spread over the data axis of the mesh: batches."""
+  """The sharding of batches: the leading axis is split over the data axis of the mesh."""
   return NamedSharding(mesh, PartitionSpec('data'))
 
 
 def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
-  """DataError, with the nearest sizes that do, unless a batch divides into equal parts."""
+  """Raises DataError, with the nearest sizes that fit, unless ``parts`` divides a batch."""
   if parts < 1:
     raise DataError(f'{parts} {what}: at least 1 is needed')
   if batch_size % parts:
@@ -96,32 +97,32 @@ def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
 
 
 def check_batch(batch_size: int, mesh: Mesh) -> None:
-  """DataError, naming the nearest sizes that do, unless a batch divides over the data axis."""
+  """Raises DataError, with the nearest sizes that fit, unless the data axis divides a batch."""
   check_batch_size(batch_size, mesh.shape['data'], "devices of the mesh's data axis")
 
 
 def to_devices(batch: Mapping[str, Any], mesh: Mesh) -> Mapping[str, Any]:
-  """A host's block of a global batch (numpy, leading B / blocks) to a sharded global batch."""
+  """Makes a sharded global batch from this process's block (numpy, leading axis B / blocks)."""
   sharding = by_row(mesh)
   return jax.tree.map(lambda x: jax.make_array_from_process_local_data(sharding, x), dict(batch))
 
 
 def own_rows(array: jax.Array, mesh: Mesh) -> np.ndarray:
-  """The inverse of ``to_devices``: this host's block of a global batch."""
+  """The inverse of ``to_devices``: this process's block of a global batch, as numpy."""
   if jax.process_count() == 1:
     return jax.device_get(array)
   return multihost_utils.global_array_to_host_local_array(array, mesh, PartitionSpec('data'))
 
 
 def to_host(tree: Any) -> Any:
-  """A tree of global arrays as numpy, whole on every host."""
+  """A tree of global arrays as numpy, the whole arrays on every process."""
   if jax.process_count() == 1:
     return jax.device_get(tree)
   return multihost_utils.process_allgather(tree, tiled=True)
 
 
 def gather(data: bytes) -> list[bytes]:
-  """What each process gave, process after process, on every one."""
+  """All-gathers bytes: the data of every process, in the order of processes."""
   sizes = multihost_utils.process_allgather(np.int32(len(data)))
   padded = np.zeros(max(1, sizes.max()), np.uint8)
   padded[: len(data)] = np.frombuffer(data, np.uint8)
@@ -130,7 +131,7 @@ def gather(data: bytes) -> list[bytes]:
 
 
 def from_main(value: float) -> float:
-  """The main process's number, on every process: decisions must agree."""
+  """Broadcasts the main process's value, so that all processes decide alike."""
   if jax.process_count() == 1:
     return value
   halves = np.float64(value).reshape(1).view(np.uint32)  # devices may have no float64
@@ -138,9 +139,9 @@ def from_main(value: float) -> float:
 
 
 def agree(flag: bool, mesh: Mesh) -> Any:
-  """Whether the flag is set on any process, to be read later: devices go on with what they do.
+  """Whether the flag is set on any process, as an array that is computed in the background.
 
-  To be called by all processes at the same step.
+  All processes have to call it at the same step.
   """
   if jax.process_count() == 1:
     return flag
@@ -158,6 +159,6 @@ def is_main() -> bool:
 
 
 def wait_for_all(name: str) -> None:
-  """Returns when every process has come here."""
+  """Waits until every process has called this with the same name."""
   if jax.process_count() > 1:
     multihost_utils.sync_global_devices(name)

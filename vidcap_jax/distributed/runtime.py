@@ -1,4 +1,4 @@
-"""How JAX computes: precision of products, checks, where compiled programs are kept."""
+"""Settings of JAX: precision of matrix products, NaN checks, the compilation cache."""
 
 import pathlib
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ PRECISIONS = ('default', 'high', 'highest')
 
 
 def apply(settings: Mapping) -> None:
-  """Sets what ``config.runtime`` says, for this process; {} stands for the defaults.
+  """Applies ``config.runtime`` to this process; {} stands for the defaults.
 
   Raises:
     ConfigError: an unknown precision, or a folder for compiled programs that can't be made.
@@ -23,7 +23,7 @@ def apply(settings: Mapping) -> None:
       f'config.runtime.matmul_precision={precision!r} is not known; known: {", ".join(PRECISIONS)}'
     )
   jax.config.update('jax_default_matmul_precision', precision)
-  # What is off here is left as JAX's environment variables say.
+  # Settings that are off here keep the values of JAX's environment variables.
   if settings.get('check_nans', False):
     jax.config.update('jax_debug_nans', True)
   if folder:

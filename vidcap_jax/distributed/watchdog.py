@@ -1,12 +1,12 @@
-"""Ends this process when another one of its job falls silent or fails.
+"""Ends this process when another process of its job fails or stops sending heartbeats.
 
-Every process leaves a sign of life in the key-value store of JAX's coordination service, which is
-process 0's. Process 0 looks at all of them, the others at process 0's alone, so that the work grows
-with the number of processes only. Whoever finds another silent, or fails itself, leaves a verdict
-there, and everyone who reads it ends.
+Every process writes heartbeats to the key-value store of JAX's coordination service, which runs in
+process 0. Process 0 checks those of all processes, the others only those of process 0, so that the
+work grows linearly with the number of processes. A process that fails, or finds another one lost,
+writes a failure to the store, and every process that reads it ends.
 
-Talking to the store may block for as long as process 0 is stopped, so one thread talks and another
-one judges. Both run while the main thread compiles, waits in a collective or scores captions.
+A call to the store blocks while process 0 is stopped, so one thread calls the store and another one
+checks. Both run while the main thread compiles, waits in a collective or scores captions.
 """
 
 import os
@@ -14,14 +14,15 @@ import threading
 import time
 from typing import Protocol
 
-# The exit code of a process that ended because of another: nothing here is wrong, start it again.
+# The exit code of a process that ended because another was lost: the same command can resume.
 LOST = 75
 
-_SIGNS, _MAIN = 'vidcap_jax/signs/', 'vidcap_jax/main/'
+# Keys in the store: the heartbeats of all processes but 0, then that of 0 and the failure.
+_HEARTBEATS, _MAIN = 'vidcap_jax/heartbeats/', 'vidcap_jax/main/'
 
 
 class Store(Protocol):
-  """What is used of the coordination service's client."""
+  """The methods of the coordination service's client that are used here."""
 
   def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None: ...
 
@@ -32,109 +33,112 @@ class Watchdog:
   """The two threads of one process.
 
   Attributes:
-    interval: seconds between signs of life.
-    patience: seconds without one after which a process counts as lost; with an interval to hear the
-      last, one to look and two to say so, everyone has ended ``timeout`` seconds after it.
+    interval: seconds between heartbeats.
+    patience: seconds without a heartbeat after which a process counts as lost. Reading the last one
+      takes up to one interval, checking one and reporting two, so that all processes have ended
+      ``timeout`` seconds after it.
   """
 
   def __init__(self, store: Store, index: int, count: int, timeout: float, end=os._exit):
-    """Starts watching.
+    """Starts the threads.
 
     Args:
       store: shared by all processes.
-      index, count: of this process, and how many there are.
-      timeout: seconds within which the loss of one ends all.
-      end: called with the exit code, never to return.
+      index: of this process.
+      count: of processes.
+      timeout: seconds within which all processes end when one is lost.
+      end: called with the exit code; does not return.
     """
     self.interval = min(2.0, timeout / 10)
     self.patience = timeout - 4 * self.interval
     self._store, self._index, self._count, self._end = store, index, count, end
     now = time.monotonic()
     watched = range(1, count) if index == 0 else (0,)
-    self._heard = dict.fromkeys(watched, ('', now))  # process -> its last sign, and when it changed
-    self._verdict: tuple[int, str] | None = None  # exit code, and why
+    # process -> its last heartbeat, and when that arrived
+    self._heartbeats = dict.fromkeys(watched, ('', now))
+    self._failure: tuple[int, str] | None = None  # exit code, reason
     self._stopped = threading.Event()
     self._threads = [
       threading.Thread(target=run, name=f'watchdog {run.__name__}', daemon=True)
-      for run in (self._talk, self._judge)
+      for run in (self._communicate, self._check)
     ]
     for thread in self._threads:
       thread.start()
 
   def stop(self) -> None:
-    """No more signs, and no more judging: all processes have come to their end."""
+    """Stops sending and checking heartbeats, once all processes are done."""
     self._stopped.set()
 
   def announce(self, code: int, reason: str) -> None:
-    """Tells the others that this process ends and why, so that they end too, with the same code.
+    """Makes the other processes end with the same exit code, and print the reason.
 
-    Process 0 gives them time to read it: the store goes with it.
+    Process 0 then waits for them to read it, because the store ends with process 0.
     """
     self._stopped.set()
-    _leave_verdict(self._store, code, reason)
+    _write_failure(self._store, code, reason)
     if self._index == 0:
       time.sleep(2.5 * self.interval)
 
-  def wait_for_verdict(self) -> None:
-    """Returns only if no other process has fallen silent: after a failure that may be due to it.
+  def wait_for_lost_process(self) -> None:
+    """Waits ``timeout`` seconds; if another process turns out to be lost, this one ends meanwhile.
 
-    That takes the whole ``timeout``.
+    For an error that the loss of another process may have caused.
     """
     time.sleep(self.patience + 4 * self.interval)
 
-  def _talk(self) -> None:
+  def _communicate(self) -> None:
     number = 0
     while not self._stopped.wait(self.interval if number else 0):
       number += 1
       try:
-        sign = f'{_SIGNS}{self._index}' if self._index else f'{_MAIN}sign'
-        self._store.key_value_set(sign, str(number), allow_overwrite=True)
-        self._note(self._store.key_value_dir_get(_MAIN))
+        key = f'{_HEARTBEATS}{self._index}' if self._index else f'{_MAIN}heartbeat'
+        self._store.key_value_set(key, str(number), allow_overwrite=True)
+        self._record(self._store.key_value_dir_get(_MAIN))
         if self._index == 0:
-          self._note(self._store.key_value_dir_get(_SIGNS))
+          self._record(self._store.key_value_dir_get(_HEARTBEATS))
       except Exception:
         continue
 
-  def _note(self, entries: list[tuple[str, str]]) -> None:
+  def _record(self, entries: list[tuple[str, str]]) -> None:
     for key, value in entries:
       name = key.rpartition('/')[2]
-      if name == 'verdict':
+      if name == 'failure':
         code, _, reason = value.partition(' ')
-        self._verdict = int(code), reason
+        self._failure = int(code), reason
         continue
-      process = 0 if name == 'sign' else int(name)
-      if process in self._heard and self._heard[process][0] != value:
-        self._heard[process] = (value, time.monotonic())
+      process = 0 if name == 'heartbeat' else int(name)
+      if process in self._heartbeats and self._heartbeats[process][0] != value:
+        self._heartbeats[process] = (value, time.monotonic())
 
-  def _judge(self) -> None:
-    looked = time.monotonic()
+  def _check(self) -> None:
+    last_check = time.monotonic()
     while not self._stopped.wait(self.interval):
       now = time.monotonic()
-      if now - looked > 3 * self.interval:
-        # This very process was stopped, or had no time for threads: it knows nothing of others.
-        self._heard = {i: (sign, now) for i, (sign, _) in self._heard.items()}
-      looked = now
-      if self._verdict:
-        self._leave(*self._verdict)
-      silent = [i for i, (_, since) in self._heard.items() if now - since > self.patience]
-      if silent:
-        names = ', '.join(map(str, silent))
-        reason = f'process {names} gave no sign of life for {self.patience:.0f} s'
+      if now - last_check > 3 * self.interval:
+        # This process itself was stopped or too busy, so the heartbeats of others look too old.
+        self._heartbeats = {i: (beat, now) for i, (beat, _) in self._heartbeats.items()}
+      last_check = now
+      if self._failure:
+        self._end_process(*self._failure)
+      lost = [i for i, (_, since) in self._heartbeats.items() if now - since > self.patience]
+      if lost:
+        names = ', '.join(map(str, lost))
+        reason = f'process {names} sent no heartbeat for {self.patience:.0f} s'
         if self._index == 0:
-          _leave_verdict(self._store, LOST, reason)
+          _write_failure(self._store, LOST, reason)
           time.sleep(2 * self.interval)  # for the others to read it
-        self._leave(LOST, reason)
+        self._end_process(LOST, reason)
 
-  def _leave(self, code: int, reason: str) -> None:
-    # Not print: the main thread may have died or stopped in the middle of printing.
+  def _end_process(self, code: int, reason: str) -> None:
+    # Not print, whose lock the main thread may hold forever.
     line = f'process {self._index} of {self._count}: ended, because {reason}\n'
     os.write(2, line.encode())
     self._stopped.set()
     self._end(code)
 
 
-def _leave_verdict(store: Store, code: int, reason: str) -> None:
+def _write_failure(store: Store, code: int, reason: str) -> None:
   try:
-    store.key_value_set(f'{_MAIN}verdict', f'{code} {reason}')
+    store.key_value_set(f'{_MAIN}failure', f'{code} {reason}')
   except Exception:
     return

@@ -1,4 +1,4 @@
-"""Settings of JAX by config."""
+"""Settings of JAX from config.runtime."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def settings(**changes):
   return section
 
 
-def test_what_is_set(tmp_path):
+def test_settings_are_applied(tmp_path):
   folder = str(tmp_path / 'kept' / 'programs')
   runtime.apply(settings(compilation_cache=folder, check_nans=True, matmul_precision='highest'))
   assert [getattr(jax.config, name) for name in NAMES] == ['highest', True, folder]
@@ -33,7 +33,7 @@ def test_what_is_set(tmp_path):
     jax.jit(jnp.log)(-1.0)
 
 
-def test_what_is_off_is_left_to_the_environment():
+def test_settings_that_are_off_stay_as_the_environment_has_them():
   before = [getattr(jax.config, name) for name in NAMES[1:]]
   runtime.apply(settings())
   assert [getattr(jax.config, name) for name in NAMES] == ['high', *before]
@@ -42,13 +42,13 @@ def test_what_is_off_is_left_to_the_environment():
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
-    ({'matmul_precision': 'best'}, "matmul_precision='best' is not known; known: default, high"),
+    ({'matmul_precision': 'best'}, "matmul_precision='best' .* default, high"),
     (
       {'compilation_cache': '/dev/null/x'},
       'runtime.compilation_cache=/dev/null/x: Not a directory',
     ),
   ],
 )
-def test_what_can_not_be_set(change, message):
+def test_invalid_settings(change, message):
   with pytest.raises(ConfigError, match=message):
     runtime.apply(settings(**change))

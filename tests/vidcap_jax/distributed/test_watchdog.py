@@ -1,4 +1,4 @@
-"""Several watchdogs over one store, as those of several processes."""
+"""Several watchdogs that share one store, as in several processes."""
 
 import threading
 import time
@@ -11,38 +11,38 @@ TIMEOUT = 3.0
 
 
 class Store:
-  """What the coordination service keeps; while ``open`` is cleared its calls block."""
+  """The coordination service; its calls block while ``open`` is cleared."""
 
   def __init__(self):
-    self.held: dict[str, str] = {}
+    self.values: dict[str, str] = {}
     self.open = threading.Event()
     self.open.set()
 
   def key_value_set(self, key, value, allow_overwrite=False):
     self.open.wait()
-    if key in self.held and not allow_overwrite:
-      raise RuntimeError(f'{key} is there already')
-    self.held[key] = value
+    if key in self.values and not allow_overwrite:
+      raise RuntimeError(f'{key} exists')
+    self.values[key] = value
 
   def key_value_dir_get(self, folder):
     self.open.wait()
-    return [(key, value) for key, value in list(self.held.items()) if key.startswith(folder)]
+    return [(key, value) for key, value in list(self.values.items()) if key.startswith(folder)]
 
 
 class Job:
-  """Watchdogs of so many processes, and the exit codes of those that ended."""
+  """The watchdogs of ``count`` processes, and the exit codes of those that ended."""
 
   def __init__(self, count, timeout=TIMEOUT):
     self.store, self.codes = Store(), {}
     self.began = time.monotonic()
-    self.dogs = [
+    self.watchdogs = [
       Watchdog(self.store, i, count, timeout, lambda code, i=i: self.codes.update({i: code}))
       for i in range(count)
     ]
 
   def kill(self, index):
-    """A process without signs of life is dead to the others."""
-    self.dogs[index].stop()
+    """Stops the heartbeats of a process, as its death would."""
+    self.watchdogs[index].stop()
 
   def wait_for(self, count, seconds=2 * TIMEOUT):
     while len(self.codes) < count and time.monotonic() - self.began < seconds:
@@ -51,56 +51,56 @@ class Job:
 
   def end(self):
     self.store.open.set()
-    for dog in self.dogs:
-      dog.stop()
+    for watchdog in self.watchdogs:
+      watchdog.stop()
 
 
 @pytest.fixture
 def job(request):
-  made = Job(3)
-  yield made
-  made.end()
+  three = Job(3)
+  yield three
+  three.end()
 
 
-def test_one_that_falls_silent_ends_all(job, capfd):
-  time.sleep(3 * job.dogs[0].interval)
+def test_a_missing_heartbeat_ends_all_processes(job, capfd):
+  time.sleep(3 * job.watchdogs[0].interval)
   assert job.codes == {}
   job.kill(2)
   killed = time.monotonic()
   assert job.wait_for(2) == {0: LOST, 1: LOST}
   assert time.monotonic() - killed < TIMEOUT + 1
-  said = capfd.readouterr().err.splitlines()
-  assert sorted(line.split(':')[0] for line in said) == ['process 0 of 3', 'process 1 of 3']
-  assert all('ended, because process 2 gave no sign of life for 2 s' in line for line in said)
+  lines = capfd.readouterr().err.splitlines()
+  assert sorted(line.split(':')[0] for line in lines) == ['process 0 of 3', 'process 1 of 3']
+  assert all('process 2 sent no heartbeat for 2 s' in line for line in lines)
 
 
-def test_process_0_falls_silent(job, capfd):
-  """Its store stops with it, and whoever talks to it waits."""
+def test_a_missing_heartbeat_of_process_0(job, capfd):
+  """The store stops with process 0, so that calls of it block."""
   job.kill(0)
   job.store.open.clear()
   assert job.wait_for(2) == {1: LOST, 2: LOST}
-  assert capfd.readouterr().err.count('because process 0 gave no sign of life') == 2
+  assert capfd.readouterr().err.count('process 0 sent no heartbeat') == 2
 
 
 @pytest.mark.parametrize('index', [0, 1])
-def test_one_that_fails_tells_the_others(index, job, capfd):
-  job.dogs[index].announce(1, f'process {index} failed: v7 is broken')
+def test_a_failure_ends_the_other_processes(index, job, capfd):
+  job.watchdogs[index].announce(1, f'process {index} failed: v7 is broken')
   assert job.wait_for(2, TIMEOUT / 2) == {i: 1 for i in range(3) if i != index}
   assert capfd.readouterr().err.count(f'because process {index} failed: v7 is broken\n') == 2
 
 
-def test_nobody_ends_while_all_live(job):
+def test_no_process_ends_while_all_send_heartbeats(job):
   time.sleep(1.5 * TIMEOUT)
   assert job.codes == {}
 
 
-def test_one_that_was_stopped_itself_blames_nobody(job, monkeypatch):
-  """After a pause of all its threads the others' signs look old."""
-  dog = job.dogs[1]
-  hour = time.monotonic
-  late = [0.0]
+def test_a_process_that_was_stopped_itself_finds_no_other_lost(job, monkeypatch):
+  """After a pause of all its threads, the heartbeats of the others look too old."""
+  watchdog = job.watchdogs[1]
+  monotonic = time.monotonic
+  delay = [0.0]
   with monkeypatch.context() as patch:
-    patch.setattr('vidcap_jax.distributed.watchdog.time.monotonic', lambda: hour() + late[0])
-    late[0] = 1000.0
-    time.sleep(1.2 * dog.patience)
+    patch.setattr('vidcap_jax.distributed.watchdog.time.monotonic', lambda: monotonic() + delay[0])
+    delay[0] = 1000.0
+    time.sleep(1.2 * watchdog.patience)
     assert job.codes == {}
