@@ -43,6 +43,7 @@ LAYERS = (
   ('vidcap_jax.features',),
   ('vidcap_jax.data',),
   ('vidcap_jax.distributed',),
+  ('vidcap_jax.config_files',),
   (
     'vidcap_jax.config_diff',
     'vidcap_jax.extensions',

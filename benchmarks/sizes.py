@@ -13,12 +13,10 @@ often as they run. So bytes are those that every operation by itself would read 
 import argparse
 import dataclasses
 import functools
-import importlib.util
 import math
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
+from collections.abc import Iterator, Sequence
 
 import jax
 from ml_collections import ConfigDict
@@ -26,17 +24,17 @@ from ml_collections import ConfigDict
 import configs
 from benchmarks import Row, add_json, write
 from data_prep.dataset.builder import Options
-from vidcap_jax import models
+from vidcap_jax import config_files, models
 from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.errors import UserError
 from vidcap_jax.models.streams import example_inputs, select_streams, stream_sizes
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.training.cost import Cost, cost_of
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import initial_state, make_train_step
-from vidcap_jax.variants import each_variant
+from vidcap_jax.variants import each_variant, read_variant
 
 BEGIN, END = '<!-- sizes: python -m benchmarks.sizes --write -->', '<!-- sizes end -->'
 _STEPS = 1000  # of a stage: the cost of one does not depend on it
@@ -60,35 +58,24 @@ def sizes(config: str) -> Iterator[Size]:
     config: as for ``--config``: FILE or FILE:VARIANT.
 
   Raises:
-    UserError: no such file, an unknown variant, or STREAMS that lack what the model needs.
+    UserError: no such file, one that lacks STREAMS or another definition, an unknown variant, or
+      STREAMS without what the model needs.
   """
   path, _, variant = config.partition(':')
-  module = load(path)
+  module = config_files.load(path)
   whole = module.get_config(variant)
+  streams = config_files.for_variant(module, 'STREAMS', variant)
+  vocabulary = config_files.for_variant(module, 'VOCABULARY', variant)
   alike: dict[tuple, list[str]] = {}
   for stage in whole.order:
     settings = stage_config(whole, stage)
     # Reinforcement has the parameters of the stage that it starts from; what it costs depends on
     # how long the samples are.
     if settings.get('task', 'train') == 'train' and settings.objective.name != 'self_critical':
-      found = _stage_size(settings, module.STREAMS, module.VOCABULARY, config)
+      found = _stage_size(settings, streams, vocabulary, config)
       alike.setdefault(found, []).append(stage)
   for found, stages in alike.items():
     yield Size(config, tuple(stages), *found)
-
-
-def load(path: str) -> ModuleType:
-  """A config file as a module."""
-  spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
-  if spec is None or spec.loader is None or not pathlib.Path(path).is_file():
-    raise ConfigError(f'--config={path}: no such file')
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  if lacking := [
-    name for name in ('VARIANTS', 'STREAMS', 'VOCABULARY') if not hasattr(module, name)
-  ]:
-    raise ConfigError(f'--config={path}: the file does not state {", ".join(lacking)}')
-  return module
 
 
 def _stage_size(
@@ -125,11 +112,12 @@ def _stage_size(
 def every_config(folder: str) -> list[str]:
   """All configs of a folder, each variant of each of them."""
   paths = [f'{folder}/{name}' for name in configs.files()]
-  return [config for path in paths for config in variants(path, load(path).VARIANTS)]
+  return [config for path in paths for config in variants(path)]
 
 
-def variants(path: str, known: Mapping[str, tuple[str, ...]]) -> list[str]:
-  """FILE and FILE:VARIANT for each variant that differs from the default in one part."""
+def variants(path: str) -> list[str]:
+  """FILE and FILE:VARIANT for each variant that differs from a data set's default in one part."""
+  known = config_files.load(path).VARIANTS
   return [f'{path}:{v}' if v else path for v in each_variant(**known)]
 
 
@@ -218,7 +206,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _chosen(config: str | None) -> list[str]:
   if config is None:
     return every_config('configs')
-  return [config] if ':' in config else variants(config, load(config).VARIANTS)
+  source = config_files.current_source(config)
+  if ':' in config:
+    return [source]
+  path, _, renamed_part = source.partition(':')
+  if not renamed_part:
+    return variants(path)
+  # An earlier name of one data set's config.
+  known = config_files.load(path).VARIANTS
+  data_set = read_variant(renamed_part, **known)['data']
+  each = ((v, v.partition(':')[2]) for v in variants(path))
+  return [config for config, variant in each if read_variant(variant, **known)['data'] == data_set]
 
 
 def _rows(size: Size) -> list[Row]:

@@ -1,4 +1,22 @@
-"""What all configs share: every key there is, with its default and what it does."""
+"""What all configs share: every key with its default and explanation, and the common stages.
+
+A config file defines ``get_config(variant)``, which returns a locked ``ConfigDict``: ``base`` with
+changes. That is all that training needs. A file of this folder, or one whose sizes are to be
+computed, also states what it trains on:
+
+  VARIANTS    name -> values that a part of the variant after the file's colon may have, the default
+              first; {} for none. A bare value stands for ``variant=VALUE``; ``runlocal`` needs no
+              entry. Read by ``python -m vidcap_jax.studies.tables`` and ``benchmarks.sizes``.
+  STREAMS     a ``Stream`` for each stream of the data, with the longest video's length
+  VOCABULARY  number of words of the data set's vocabulary
+
+If VARIANTS has a part ``data``, which chooses a data set, then STREAMS and VOCABULARY are
+dictionaries with an entry for each of its values. A file that has moved into another one states
+RENAMED_TO instead of these three. ``vidcap_jax/config_files.py`` checks this when it loads a file.
+"""
+
+import importlib
+from collections.abc import Callable
 
 from ml_collections import ConfigDict
 
@@ -7,6 +25,7 @@ from vidcap_jax.variants import each_variant, read_variant
 __all__ = [
   'base',
   'each_variant',
+  'get_config_of',
   'read_variant',
   'reinforce',
   'run_local',
@@ -16,153 +35,152 @@ __all__ = [
 
 
 def base() -> ConfigDict:
-  """The defaults; a config changes them and locks the result."""
-  c = ConfigDict()
-  c.source = ''  # what --config named, file and variant; filled in by the command
-  c.seed = 0  # of parameters, order and dropout
-  c.seeds = ()  # several: a run for each in WORKDIR/seed_N, then mean and spread
+  """The defaults; a config changes them and locks the result.
 
-  # Of a stage: train | key_frames (saves those of train.init_from's model) | fuse (captions by
-  # several stages, of which an embedding chooses).
+  The function is long because it lists every key. The explanation of a key is the comment at the
+  end of its line or directly above it; ``tests/configs/test_common.py`` checks that there is one.
+  """
+  c = ConfigDict()
+  c.source = ''  # --config's file and variant; filled in by the command
+  c.seed = 0  # of parameters, order and dropout
+  c.seeds = ()  # several seeds: a run for each in WORKDIR/seed_N, then mean and spread
+  # What a stage does: train | key_frames (saves the key frames that the model of train.init_from
+  # chooses) | fuse (an embedding chooses among the captions of several stages).
   c.task = 'train'
-  c.order = ('xe',)  # stages, by name, in the order they run
+  c.order = ('xe',)  # names of the stages, in the order they run
   # What each stage changes of the sections below, e.g. stages.spatial.model.variant = 'spatial'.
   c.stages = ConfigDict({'xe': {}})
 
-  c.data = ConfigDict()
+  c.data = ConfigDict()  # what is trained on
   c.data.dir = ''  # folder written by data_prep.build
-  c.data.recipe = ConfigDict()  # without a dir: render clips, extract features, build a data set
-  c.data.recipe.videos = 0  # how many clips; 0: no recipe, data.dir is needed
-  # Stream name to extractor (vidcap_jax/features/extractors.py).
+  c.data.recipe = ConfigDict()  # without data.dir: render clips, extract features, build a data set
+  c.data.recipe.videos = 0  # number of clips; 0: no recipe, data.dir is needed
+  # Stream name -> extractor (vidcap_jax/features/extractors.py).
   c.data.recipe.streams = ConfigDict({'image': 'efficientnet_lite0'})
-  c.data.recipe.show = 3  # test clips captioned from their video files at the end
-  c.data.train_split = 'train'
-  c.data.val_split = 'val'
-  c.data.captions_per_video = 5  # S, captions of a video in one step: they share its encoding
+  c.data.recipe.show = 3  # number of test clips captioned from their video files at the end
+  c.data.train_split = 'train'  # split trained on
+  c.data.val_split = 'val'  # split validated on during training
+  c.data.captions_per_video = 5  # S, captions of a video in one step; they share its encoding
   c.data.max_frames = 0  # longer videos are subsampled evenly; 0: the data set's longest
-  c.data.max_words = 0  # longer captions are cut; 0: as the vocabulary was built
-  # Batches hold captions of about one length and are cut to the least of these many tokens that
-  # holds them (one compilation each); (): no grouping, all batches of full length.
+  c.data.max_words = 0  # longer captions are cut; 0: the limit that the vocabulary was built with
+  # Each batch holds captions of similar length and is cut to the smallest of these token counts
+  # that holds them, with one compilation for each; (): no grouping, every batch at full length.
   c.data.length_buckets = (9, 11, 13, 16)
-  c.data.standardise = True  # features by the training split's mean and deviation per channel
-  # Key frames from outside, for models that take them: 'stage:NAME' of a stage whose task was
-  # key_frames, or such a stage's file; '': none.
+  # Whether features are standardised by the training split's mean and deviation per channel.
+  c.data.standardise = True
+  # Key frames for models that take them: 'stage:NAME' of a stage with task key_frames, or the file
+  # that such a stage wrote; '': none.
   c.data.key_frames = ''
-  c.data.threads = 2  # reading ahead
-  c.data.workers = 0  # processes that read training batches where threads can't keep up; 0: none
-  # The training split's features: none | host | device: read for each batch, or once and kept in
-  # memory, or on the devices (vidcap_jax/data/cache.py).
+  c.data.threads = 2  # threads that read batches ahead
+  # Processes that read training batches, for data that threads can't read fast enough; 0: none.
+  c.data.workers = 0
+  # Where the training split's features are kept (vidcap_jax/data/cache.py): none (read for each
+  # batch) | host (in memory) | device (in device memory).
   c.data.cache = 'none'
 
-  c.model = ConfigDict({'name': 'temporal_spatial'})  # and the fields of that model's config
+  # The model's name and its settings, the fields of that model's config (vidcap_jax/models/).
+  c.model = ConfigDict({'name': 'temporal_spatial'})
 
-  c.train = ConfigDict()
+  c.train = ConfigDict()  # how a stage is trained
   c.train.batch_size = 64  # B, videos of a step, over all devices
-  c.train.epochs = 20.0
-  c.train.init_from = (
-    ''  # 'stage:NAME', or a workdir or checkpoint folder: start from its parameters
-  )
+  c.train.epochs = 20.0  # length of the stage; an epoch uses every caption once
+  # 'stage:NAME', or a workdir or checkpoint folder: start from its parameters; '': at random.
+  c.train.init_from = ''
   # A word2vec file (text or binary, .gz too) of initial word embeddings; '': random ones.
   c.train.word_vectors = ''
   c.train.dtype = 'float32'  # of the computation: float32 | bfloat16
-  c.train.label_smoothing = 0.0
-  c.train.scheduled_sampling = ConfigDict(
-    {
-      'name': 'off',  # off | linear | inverse_sigmoid
-      'start_epoch': 5.0,  # linear: no own words before
-      'every_epochs': 5.0,
-      'increase': 0.05,
-      'most': 0.25,
-      'eta': 24.0,  # inverse_sigmoid
-    }
-  )
-  c.train.max_skipped = 20  # steps skipped for a loss or gradient that isn't finite, then stop
+  c.train.label_smoothing = 0.0  # probability spread evenly over all words; 0: off
+  c.train.scheduled_sampling = ConfigDict()  # training on words that the model sampled itself
+  c.train.scheduled_sampling.name = 'off'  # off | linear | inverse_sigmoid
+  c.train.scheduled_sampling.start_epoch = 5.0  # linear: no sampled words before this epoch
+  c.train.scheduled_sampling.every_epochs = 5.0  # linear: epochs between two increases
+  c.train.scheduled_sampling.increase = 0.05  # linear: added to the share of sampled words
+  c.train.scheduled_sampling.most = 0.25  # linear: largest share of sampled words
+  c.train.scheduled_sampling.eta = 24.0  # inverse_sigmoid: share 1 - eta / (eta + exp(epoch / eta))
+  # The run stops after more than this many updates skipped for a loss or gradient not finite.
+  c.train.max_skipped = 20
 
-  c.fuse = ConfigDict()  # of a stage with task fuse; all are 'stage:NAME' or a checkpoint
-  c.fuse.embedding = ''  # which caption of a video is the nearest is what this one says
-  c.fuse.runs = ()  # whose captions are the candidates
-  c.fuse.candidates = 1  # of each run, the best of its beam
+  c.fuse = ConfigDict()  # of a stage with task fuse; checkpoints are 'stage:NAME' or a path
+  c.fuse.embedding = ''  # the embedding that chooses the caption nearest to each video
+  c.fuse.runs = ()  # the checkpoints whose captions are the candidates
+  c.fuse.candidates = 1  # captions from each of fuse.runs, the best of its beam
 
-  c.objective = ConfigDict({'name': 'cross_entropy'})  # vidcap_jax/objectives/
+  # The objective's name and its settings (vidcap_jax/objectives/).
+  c.objective = ConfigDict({'name': 'cross_entropy'})
 
-  c.optimizer = ConfigDict()
+  c.optimizer = ConfigDict()  # how parameters are updated (vidcap_jax/training/optimizer.py)
   c.optimizer.name = 'adam'  # adam | adamw | rmsprop | sgd
-  c.optimizer.learning_rate = 4e-4
-  c.optimizer.b1 = 0.9
-  c.optimizer.b2 = 0.999  # rmsprop: its decay
-  c.optimizer.eps = 1e-8
+  c.optimizer.learning_rate = 4e-4  # highest rate, before optimizer.schedule
+  c.optimizer.b1 = 0.9  # adam, adamw: decay of the mean of gradients
+  c.optimizer.b2 = 0.999  # adam, adamw, rmsprop: decay of the mean of squared gradients
+  c.optimizer.eps = 1e-8  # adam, adamw, rmsprop: keeps the division finite
   c.optimizer.momentum = 0.0  # rmsprop, sgd
   c.optimizer.weight_decay = 0.0  # adamw
-  c.optimizer.clip_norm = 5.0  # global norm; 0: no clipping
-  c.optimizer.schedule = ConfigDict(
-    {
-      'name': 'constant',  # constant | step | linear | cosine
-      'warmup_epochs': 0.0,
-      'warmup_start': 0.0,  # share of the rate that warm-up begins with
-      'factor': 0.8,  # step: times this …
-      'every_epochs': 1.0,  # … so often …
-      'start_epoch': 3.0,  # … from here on
-      'final': 0.0,  # linear, cosine: share of the rate left at the end
-    }
-  )
+  c.optimizer.clip_norm = 5.0  # largest global norm of the gradient; 0: no clipping
+  c.optimizer.schedule = ConfigDict()  # of the learning rate
+  c.optimizer.schedule.name = 'constant'  # constant | step | linear | cosine
+  c.optimizer.schedule.warmup_epochs = 0.0  # epochs in which the rate rises linearly at first
+  c.optimizer.schedule.warmup_start = 0.0  # share of the rate that warm-up begins with
+  c.optimizer.schedule.factor = 0.8  # step: the rate is multiplied by this …
+  c.optimizer.schedule.every_epochs = 1.0  # step: … every so many epochs …
+  c.optimizer.schedule.start_epoch = 3.0  # step: … from this epoch on
+  c.optimizer.schedule.final = 0.0  # linear, cosine: share of the rate left at the end
 
-  c.runtime = ConfigDict()  # vidcap_jax/distributed/runtime.py
+  c.runtime = ConfigDict()  # settings of JAX (vidcap_jax/distributed/runtime.py)
   # Of float32 products on accelerators: default | high | highest. On TPUs one, three or six passes
   # in bfloat16, on GPUs TensorFloat-32 for the first two; CPUs always compute in float32.
   c.runtime.matmul_precision = 'high'
   c.runtime.check_nans = False  # stop at the operation that makes the first NaN; much slower
   c.runtime.compilation_cache = ''  # folder where compiled programs are kept between runs; '': none
 
-  c.decode = ConfigDict()
+  c.decode = ConfigDict()  # how captions are made in evaluation and prediction
   c.decode.method = 'beam'  # beam | greedy | sample
-  c.decode.beam = 5
+  c.decode.beam = 5  # beam: captions kept at each step
   c.decode.n_best = 1  # captions of a video: the best of the beam, or samples
-  c.decode.groups = 1  # diverse beam search: parts of the beam, extended one after another
-  c.decode.diversity = 0.5  # log-probability a word loses each time an earlier group says it
-  c.decode.force = ()  # up to 4 words that every caption holds, e.g. ('piano', 'cat'); beam only
+  c.decode.groups = 1  # diverse beam search: groups of the beam, extended one after another
+  # Diverse beam search: log-probability that a word loses for each earlier group that chose it.
+  c.decode.diversity = 0.5
+  c.decode.force = ()  # beam: up to 4 words that every caption holds, e.g. ('piano', 'cat')
   c.decode.length_penalty = 0.0  # score = log-probability / length ** this
-  c.decode.min_length = 1  # words
+  c.decode.min_length = 1  # fewest words of a caption
   c.decode.no_repeat_ngram = 0  # no n-gram of this size twice; 0: off
-  c.decode.temperature = 1.0  # sample
-  c.decode.top_k = 0
-  c.decode.top_p = 1.0
+  c.decode.temperature = 1.0  # sample: divides the logits
+  c.decode.top_k = 0  # sample: only the likeliest words, this many; 0: off
+  c.decode.top_p = 1.0  # sample: only the likeliest words that together reach this; 1: off
 
-  c.eval = ConfigDict()
-  c.eval.batch_size = 64
-  c.eval.every_epochs = 1.0  # validation during training
+  c.eval = ConfigDict()  # validation during training, and evaluation at the end
+  c.eval.batch_size = 64  # videos captioned at once
+  c.eval.every_epochs = 1.0  # epochs between two validations
   c.eval.metrics = ('BLEU', 'ROUGE_L', 'CIDEr')  # during training, of models that make captions
-  # Chooses the best checkpoint. Of an embedding: R@1, R@5, R@10, rsum or one direction's, e.g.
-  # text_to_video_R@1.
+  # The metric that chooses the best checkpoint. For an embedding: R@1, R@5, R@10, rsum, or one
+  # direction's, e.g. text_to_video_R@1.
   c.eval.metric = 'CIDEr'
-  c.eval.patience = 0  # stop after so many validations without a better score; 0: never
-  c.eval.splits = ('val', 'test')  # scored at the end, as far as the data set has them
-  # 'stage:NAME', or a workdir or checkpoint folder: captions those videos which lack all features
-  # of the model.
+  c.eval.patience = 0  # stop after this many validations without a better score; 0: never
+  c.eval.splits = ('val', 'test')  # evaluated at the end, as far as the data set has them
+  # 'stage:NAME', or a workdir or checkpoint folder, which captions the videos that have none of
+  # the model's features; '': none.
   c.eval.fallback = ''
 
-  c.checkpoint = ConfigDict()
-  c.checkpoint.keep = 1  # latest checkpoints kept beside the best, at least 1
-  c.checkpoint.every_steps = 0  # between validations too; 0: only then
+  c.checkpoint = ConfigDict()  # a checkpoint is saved after every validation
+  c.checkpoint.keep = 1  # latest checkpoints kept besides the best, at least 1
+  c.checkpoint.every_steps = 0  # steps between further checkpoints; 0: none but those
 
-  c.log = ConfigDict()
-  c.log.every_steps = 20  # 0: only the last one
-  c.log.tensorboard = True
+  c.log = ConfigDict()  # what is written while training
+  c.log.every_steps = 20  # steps between two records; 0: only the last step
+  c.log.tensorboard = True  # whether TensorBoard files are written too
   c.log.profile = ''  # as --profile: FIRST:LAST, the steps of which a trace is written
 
-  c.mesh = ConfigDict(  # none of it changes results: a run may go on with other values
-    {
-      'data': -1,  # devices that batches are spread over; -1: what is left
-      'model': 1,
-      # replicated | vocabulary (what runs over words is spread over `model`) | full (everything
-      # that divides is spread over `data`).
-      'params': 'replicated',
-    }
-  )
+  c.mesh = ConfigDict()  # changes no result, so a run may be resumed with other values
+  c.mesh.data = -1  # devices that batches are split over; -1: all that mesh.model leaves
+  c.mesh.model = 1  # devices that parameters are split over, see mesh.params
+  # replicated | vocabulary (matrices over words are sharded over `model`) | full (all that divides
+  # is sharded over `data`).
+  c.mesh.params = 'replicated'
   return c
 
 
 def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
-  """Adds the VATEX model's settings (see vidcap_jax/models/temporal_spatial.py)."""
+  """Sets the VATEX model's section (see vidcap_jax/models/temporal_spatial.py)."""
   c.model = ConfigDict(
     {
       'name': 'temporal_spatial',
@@ -247,3 +265,14 @@ def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
     if size in c.model:
       c.model[size] = 64
   return c
+
+
+def get_config_of(renamed_to: str) -> Callable[[str], ConfigDict]:
+  """The ``get_config`` of a config that is now part of another file.
+
+  Args:
+    renamed_to: that file and the part of its variant, e.g. 'dual_afr.py:data=mvad'.
+  """
+  file, _, part = renamed_to.partition(':')
+  module = importlib.import_module(f'configs.{file.removesuffix(".py")}')
+  return lambda variant='': module.get_config(','.join(filter(None, (part, variant))))

@@ -79,7 +79,7 @@ the nearest training video 0.318 / 0.206 (python -m benchmarks.msrvtt1000_refere
 ``:runlocal`` with three captions took 1:44 of CPU time. The other models: docs/models.md.
 """
 
-from configs import common, dual_afr_rows, global2local_rows, msvd_stats, refocus_rows
+from configs import common, dual_afr, global2local, refocus_rows, stats_rows
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
@@ -130,16 +130,16 @@ def add_model(c, name: str) -> None:
     c.model.global_streams = c.model.temporal_streams = ('image',)
   elif name == 'stats':
     row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'image'}
-    c.model = msvd_stats.stats(common.base(), row, STREAMS).model
+    c.model = stats_rows.stats(common.base(), row, STREAMS).model
   elif name == 'refocus':
     rows = refocus_rows.refocus(common.base(), 'vre', grid=False, audio=False)
     c.model, c.order, c.stages, c.objective = rows.model, rows.order, rows.stages, rows.objective
     for stage, epochs in (('step1', 3.0), ('joint', 7.0), ('fixed', 3.0)):
       c.stages[stage].train = {**c.stages[stage].get('train', {}), 'epochs': epochs}
   elif name == 'dual_afr':
-    c.model = dual_afr_rows.dual_afr(common.base(), 'fc7').model
+    c.model = dual_afr.dual_afr(common.base(), 'fc7').model
     c.model.update({'layers': ('image',), 'ratios': (1,), 'top_stream': 'image'})
     c.model.init_scale = 0.08  # the paper's 0.01 takes longer to leave
   else:
-    c.model = global2local_rows.global2local(common.base()).model
+    c.model = global2local.global2local(common.base()).model
     c.model.update({'picks': 0, 'clip_stream': 'image'})

@@ -24,8 +24,8 @@ KBiGRU+v_s+v_a 40.7 / 60.4 / 27.8 / 45.1; KBiGRU 38.0 / 58.0 / 27.4 / 43.8; V_f+
 Not run on MSR-VTT itself: score and time of this config are unknown.
 """
 
-from configs import common
-from configs.refocus_rows import RECIPES, ROWS, refocus, reinforce, run_local
+from configs import common, refocus_rows
+from configs.refocus_rows import RECIPES, ROWS
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {'variant': tuple(ROWS), 'features': ('grid_audio', 'grid', 'sequence'), **RECIPES}
@@ -38,12 +38,4 @@ VOCABULARY = 10_000  # of words seen 3 times; not published
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
-  chosen = common.read_variant(variant, **VARIANTS)
-  given = chosen['features']
-  c = common.base()
-  refocus(c, chosen['variant'], grid=given != 'sequence', audio=given == 'grid_audio')
-  if chosen['recipe'] == 'rl':
-    reinforce(c)
-  if chosen['runlocal']:
-    run_local(c, 'random_sequence' if given == 'sequence' else 'random_grid')
-  return c.lock()
+  return refocus_rows.config(common.read_variant(variant, **VARIANTS))

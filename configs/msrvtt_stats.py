@@ -37,21 +37,13 @@ The training is that of configs/msvd_stats.py, with its ``recipe=``.
 Not run on MSR-VTT's features: expected score and time are unknown.
 """
 
-from configs import common, msvd_stats
+from configs import common, stats_rows
 from vidcap_jax.data.schema import Stream
 
-VARIANTS = {
-  **msvd_stats.VARIANTS,
-  'features': (
-    'i3d',
-    'i3d+flow',
-    'i3d+category',
-    'i3d+flow+category',
-    'resnet152',
-    'resnet152+c3d',
-    'image',
-  ),
-}
+VARIANTS = stats_rows.variants(
+  *('i3d', 'i3d+flow', 'i3d+category', 'i3d+flow+category'),
+  *('resnet152', 'resnet152+c3d', 'image'),
+)
 # 30 seconds, the longest clip's length, at 30 frames a second; of the last three, sizes are
 # guesses.
 STREAMS = (
@@ -62,15 +54,9 @@ STREAMS = (
   Stream('image', 'sequence', (None, 2048), longest=56),
 )
 VOCABULARY = 10_000  # not published
-CATEGORIES = 20
 
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the settings."""
   chosen = common.read_variant(variant, **VARIANTS)
-  c = msvd_stats.stats(common.base(), chosen, STREAMS)
-  if chosen['runlocal']:
-    msvd_stats.run_local(c)
-  elif 'category' in chosen['features'].split('+'):
-    c.model.categories = CATEGORIES
-  return c.lock()
+  return stats_rows.config(chosen, STREAMS, categories=20)

@@ -16,8 +16,8 @@ The paper's scores: VRE BLEU-4 51.7, ROUGE-L 71.9, METEOR 34.3, CIDEr 86.7.
 Not run on MSVD itself: score and time of this config are unknown.
 """
 
-from configs import common
-from configs.refocus_rows import RECIPES, ROWS, refocus, reinforce, run_local
+from configs import common, refocus_rows
+from configs.refocus_rows import RECIPES, ROWS
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {'variant': tuple(ROWS), 'features': ('grid', 'sequence'), **RECIPES}
@@ -27,12 +27,4 @@ VOCABULARY = 4_000  # of words seen 3 times; not published
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
-  chosen = common.read_variant(variant, **VARIANTS)
-  grid = chosen['features'] == 'grid'
-  c = common.base()
-  refocus(c, chosen['variant'], grid=grid, audio=False)
-  if chosen['recipe'] == 'rl':
-    reinforce(c)
-  if chosen['runlocal']:
-    run_local(c, 'random_grid' if grid else 'random_sequence')
-  return c.lock()
+  return refocus_rows.config(common.read_variant(variant, **VARIANTS))

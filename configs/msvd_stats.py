@@ -32,19 +32,10 @@ loss, rewards and cross entropy, TS's temperatures, gradient clipping, the most 
 Not run on MSVD's features: expected score and time are unknown.
 """
 
-from ml_collections import ConfigDict
-
-from configs import common
+from configs import common, stats_rows
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.models.layers.stats_branches import POOLINGS
-from vidcap_jax.models.layers.stats_branches import VARIANTS as BRANCHES
 
-VARIANTS = {
-  'variant': BRANCHES,
-  'features': ('i3d', 'frcnn', 'i3d+flow', 'frcnn+flow'),
-  'pooling': tuple(pooling.replace('_', '+') for pooling in POOLINGS),
-  'recipe': ('rl', 'xe'),
-}
+VARIANTS = stats_rows.variants('i3d', 'frcnn', 'i3d+flow', 'frcnn+flow')
 # A minute, the longest clip's length, at 30 frames a second.
 STREAMS = (
   Stream('i3d', 'grid', (None, 7, 7, 2048), longest=112),
@@ -56,74 +47,4 @@ VOCABULARY = 13_014
 
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the settings."""
-  chosen = common.read_variant(variant, **VARIANTS)
-  c = stats(common.base(), chosen, STREAMS)
-  if chosen['runlocal']:
-    run_local(c)
-  return c.lock()
-
-
-def stats(c: ConfigDict, chosen: dict[str, str], streams: tuple[Stream, ...]) -> ConfigDict:
-  """Adds the model's settings (see vidcap_jax/models/stats.py) and the paper's training.
-
-  Args:
-    chosen: 'variant', 'pooling' and 'features', names of streams with + between them.
-    streams: all there are, for their kinds.
-  """
-  names = chosen['features'].split('+')
-  of_kind = lambda kind: tuple(s.name for s in streams if s.kind == kind and s.name in names)  # noqa: E731
-  c.model = ConfigDict(
-    {
-      'name': 'stats',
-      'variant': chosen['variant'],  # st | ts | stats
-      'pooling': chosen['pooling'].replace('+', '_'),  # of ST's frames over time
-      'grid_streams': of_kind('grid'),
-      'region_streams': of_kind('regions'),
-      'sequence_streams': of_kind('sequence'),
-      'categories': 0,
-      'hidden': 512,
-      'embed': 256,
-      'project': 512,
-      'attention': 128,
-      'rank_margin': 1.0,
-      'rank_weight': 0.1,
-      'temperature': (1.0, 0.01),  # of TS's choice of a frame, from start to end of training
-      'hard_at_test': False,  # TS takes one frame alone in evaluation
-      'dropout': 0.5,
-    }
-  )
-  # Batches of 32 captions; several of a video share its features' encoding and nothing else.
-  c.data.captions_per_video = 1
-  c.data.max_frames = 32
-  c.train.batch_size = 32
-  c.train.epochs = 20.0
-  c.train.scheduled_sampling.name = 'inverse_sigmoid'  # 24 / (24 + exp(epoch / 24)) given words
-  c.train.scheduled_sampling.eta = 24.0
-  c.optimizer.name = 'rmsprop'
-  c.optimizer.learning_rate = 1e-4
-  # As PyTorch's RMSprop, which the paper ran: here eps is added under the root, there after it.
-  c.optimizer.b2 = 0.99
-  c.optimizer.eps = 1e-16
-  if chosen.get('recipe') == 'rl':
-    c.train.epochs = 10.0
-    # The weights of the two rewards and of the cross entropy are not published.
-    rewards = {'cider': 0.0, 'bleu4': 1.0, 'meteor': 1.0}
-    rl = common.reinforce('xe', epochs=10.0, learning_rate=1e-4, rewards=rewards, cross_entropy=1.0)
-    c.order, c.stages.rl = ('xe', 'rl'), rl
-  return c
-
-
-def run_local(c: ConfigDict) -> ConfigDict:
-  """The rehearsal, with random-weight streams of the kinds that the model reads."""
-  m = c.model
-  kinds = {'random_grid': m.grid_streams, 'random_regions': m.region_streams}
-  kinds['random_sequence'] = m.sequence_streams
-  common.run_local(c, {name: kind for kind, names in kinds.items() for name in names})
-  c.data.captions_per_video = 5
-  c.train.epochs = 20.0
-  if 'rl' in c.stages:
-    c.stages.rl.train.epochs = 2.0
-    c.stages.rl.optimizer.learning_rate = 4e-4
-  c.optimizer.name = 'adam'  # RMSprop's first steps, at such a rate, are too long for so few
-  c.optimizer.b2, c.optimizer.eps = 0.999, 1e-8
-  return c
+  return stats_rows.config(common.read_variant(variant, **VARIANTS), STREAMS)

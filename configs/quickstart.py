@@ -18,7 +18,7 @@ too: the VATEX model's spatial branch, STaTS, and the refocused encoder's first 
 record of a clip's eight frames holds 2.5 MB then. ``runlocal`` is smaller still.
 """
 
-from configs import common, msvd_stats, refocus_rows
+from configs import common, refocus_rows, stats_rows
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {'model': ('temporal', 'spatial', 'stats', 'refocus')}
@@ -71,7 +71,7 @@ def add_model(c, name: str) -> None:
     c.model.spatial_stream = 'cells'
   elif name == 'stats':
     row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'cells+motion'}
-    c.model = msvd_stats.stats(common.base(), row, STREAMS).model
+    c.model = stats_rows.stats(common.base(), row, STREAMS).model
   else:
     c.model = refocus_rows.refocus(common.base(), 'kbigru_vs_va', grid=True, audio=False).model
     c.model.stream = c.model.spatial_stream = 'cells'

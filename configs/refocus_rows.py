@@ -1,11 +1,11 @@
-"""The refocused encoder's rows and phases of training, for the configs of its data sets."""
+"""The refocused encoder's rows and stages, for the configs of its data sets."""
 
 from ml_collections import ConfigDict
 
 from configs import common
 from vidcap_jax.errors import ConfigError
 
-# Table 1's rows: passes of the encoder, how frames are read, whether v_s and v_a are.
+# Rows of Table 1 -> passes of the encoder, pooling of frames, whether there is v_s, v_a.
 ROWS = {
   'vre': (2, 'attention', True, True),
   'kbigru_vs_va': (1, 'attention', True, True),
@@ -14,9 +14,23 @@ ROWS = {
   'soft_attention': (0, 'attention', False, False),
   'mean_pool': (0, 'mean', False, False),
 }
-
-
 RECIPES = {'recipe': ('rl', 'xe')}  # with reinforcement at the end, or without
+
+
+def config(chosen: dict[str, str]) -> ConfigDict:
+  """The locked config of a variant.
+
+  Args:
+    chosen: 'variant', 'features' (grid_audio, grid or sequence), 'recipe' and 'runlocal'.
+  """
+  features = chosen['features']
+  c = common.base()
+  refocus(c, chosen['variant'], grid=features != 'sequence', audio=features == 'grid_audio')
+  if chosen['recipe'] == 'rl':
+    reinforce(c)
+  if chosen['runlocal']:
+    run_local(c, 'random_sequence' if features == 'sequence' else 'random_grid')
+  return c.lock()
 
 
 def refocus(c: ConfigDict, row: str, *, grid: bool, audio: bool) -> ConfigDict:
@@ -24,13 +38,13 @@ def refocus(c: ConfigDict, row: str, *, grid: bool, audio: bool) -> ConfigDict:
 
   Args:
     row: a key of ``ROWS``.
-    grid: whether the stream 'image' is a grid; without there is no v_s.
+    grid: whether the stream 'image' is a grid; v_s needs one.
     audio: whether there is a stream 'audio'.
 
   Raises:
     ConfigError: a row of spatial attention without a grid.
   """
-  passes, temporal, spatial, heard = ROWS[row]
+  passes, temporal, spatial, audible = ROWS[row]
   if spatial and not grid and row != 'vre':
     raise ConfigError(f'variant={row} attends to the cells of a grid; use it without features=')
   c.model = ConfigDict(
@@ -40,7 +54,7 @@ def refocus(c: ConfigDict, row: str, *, grid: bool, audio: bool) -> ConfigDict:
       'temporal': temporal,  # attention | mean
       'stream': 'image',
       'spatial_stream': 'image' if spatial and grid else '',
-      'audio_stream': 'audio' if heard and audio else '',
+      'audio_stream': 'audio' if audible and audio else '',
       'hidden': 512,
       'embed': 512,
       'attention': 512,  # not published
@@ -61,11 +75,11 @@ def refocus(c: ConfigDict, row: str, *, grid: bool, audio: bool) -> ConfigDict:
 
 
 def _phases(c: ConfigDict) -> None:
-  """Step 1 alone; both steps with the reward; its key frames saved; training with them fixed."""
+  """Adds step 1, both steps with the reward, choosing key frames, and training with them."""
   objective = {
     'name': 'refocus',
     'beta': 0.03,  # of the rewards' loss, eq 22; 0: both passes' cross entropy alone
-    'reward_loss': 'eq21',  # eq21, as meant | eq21_printed | eq19
+    'reward_loss': 'eq21',  # eq21 (as intended) | eq21_printed | eq19
   }
   c.order = ('step1', 'joint', 'choose', 'fixed')
   c.stages = ConfigDict(
@@ -76,7 +90,7 @@ def _phases(c: ConfigDict) -> None:
       'fixed': {
         'objective': {**objective, 'beta': 0.0},
         'data': {'key_frames': 'stage:choose'},
-        # Not from scratch: a new video's key frame is chosen by what ``joint`` has learned.
+        # Starts from ``joint``, whose parameters choose the key frames of new videos.
         'train': {'init_from': 'stage:joint'},
       },
     }
@@ -84,9 +98,9 @@ def _phases(c: ConfigDict) -> None:
 
 
 def reinforce(c: ConfigDict) -> ConfigDict:
-  """Adds the last phase: CIDEr and ROUGE-L as rewards, the key frames still fixed.
+  """Adds the last stage: CIDEr and ROUGE-L as rewards, with the key frames still fixed.
 
-  Its place among the phases and its rate are not published.
+  Its place among the stages and its learning rate are not published.
   """
   last = c.order[-1]
   c.order = (*c.order, 'rl')
@@ -99,10 +113,10 @@ def reinforce(c: ConfigDict) -> ConfigDict:
 
 
 def run_local(c: ConfigDict, image: str) -> ConfigDict:
-  """The rehearsal (see ``common.run_local``), with short stages.
+  """Makes the config small (see ``common.run_local``), with short stages.
 
   Args:
-    image: the extractor of the stream of that name.
+    image: the extractor of the stream 'image'.
   """
   audio = c.model.audio_stream
   common.run_local(c, {'image': image, **({audio: 'random_vector'} if audio else {})})

@@ -15,9 +15,12 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
     A value for every known name, and 'runlocal': 'runlocal' or ''.
 
   Raises:
-    ConfigError: an unknown name or value; lists those known.
+    ConfigError: an unknown name or value, with those known; or two values for ``data``.
   """
   chosen = {name: values[0] for name, values in known.items()} | {'runlocal': ''}
+  data_parts = {part for part in text.split(',') if part.startswith('data=')}
+  if len(data_parts) > 1:
+    raise ConfigError(f'variant {text!r} names several data sets: {", ".join(sorted(data_parts))}')
   for part in filter(None, text.split(',')):
     name, _, value = part.rpartition('=')
     if part == 'runlocal':
@@ -34,7 +37,13 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
 def each_variant(**known: tuple[str, ...]) -> list[str]:
   """The default ('') and every other value of every part, the other parts at their defaults.
 
+  A part ``data``, which chooses a data set, is combined with all of these.
+
   Args:
     known: as of ``read_variant``.
   """
-  return ['', *(f'{name}={value}' for name, values in known.items() for value in values[1:])]
+  data_sets = known.get('data', ('',))
+  parts = {name: values for name, values in known.items() if name != 'data'}
+  one_part = ['', *(f'{name}={value}' for name, values in parts.items() for value in values[1:])]
+  prefixes = ['', *(f'data={data_set}' for data_set in data_sets[1:])]
+  return [','.join(filter(None, (prefix, part))) for prefix in prefixes for part in one_part]

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vidcap_jax import variants
+from vidcap_jax import config_files, variants
 from vidcap_jax.config_diff import as_saved, differing
 from vidcap_jax.errors import ConfigError, UserError
 
@@ -16,6 +16,7 @@ _CIRCUMSTANCES = (
   *('source', 'seed', 'seeds', 'data.dir', 'data.threads', 'data.workers', 'data.recipe'),
   *('eval.batch_size', 'eval.splits', 'checkpoint', 'log', 'mesh'),
 )
+_NEEDED = ('VARIANTS', 'get_config')  # what a config file defines for these runs to be read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,14 +58,14 @@ class Run:
 
 
 def made_by(source: str) -> Made:
-  """What a ``--config`` string asks for: defaults are filled in, so equal settings are equal.
+  """What a ``--config`` string asks for, with defaults filled in, so that equal runs are equal.
 
   Raises:
     ConfigError: no file of that name in ``configs``, or a variant that it does not know.
   """
-  path, _, variant = source.partition(':')
-  file = pathlib.PurePath(path).name
-  return Made(file, variants.read_variant(variant, **_config_module(file).VARIANTS))
+  path, variant = _config_file(source)
+  known = config_files.load(path, _NEEDED).VARIANTS
+  return Made(path.name, variants.read_variant(variant, **known))
 
 
 def find(folder: str) -> tuple[list[Run], list[str]]:
@@ -103,7 +104,8 @@ def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> Run:
   if not source:
     raise ConfigError('its config.json does not say which config file made it')
   made = made_by(source)
-  ours = as_saved(_config_module(made.file).get_config(source.partition(':')[2]))
+  path, variant = _config_file(source)
+  ours = as_saved(config_files.load(path, _NEEDED).get_config(variant))
   changed = {
     key: values
     for key, values in differing(ours, saved).items()
@@ -142,12 +144,12 @@ def _scored(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
   return f'{about}; decoded with {", ".join(changes)}' if changes else about
 
 
-def _config_module(file: str):
-  """The module of a config file of the package ``configs``, by the file's name."""
-  name = f'configs.{file.removesuffix(".py")}'
-  try:
-    return importlib.import_module(name)
-  except ModuleNotFoundError as error:
-    if error.name != name:
-      raise
-    raise ConfigError(f'there is no config file configs/{file}') from None
+def _config_file(source: str) -> tuple[pathlib.Path, str]:
+  """The file of the package ``configs``, under its name of today, and the variant."""
+  path, _, variant = source.partition(':')
+  package = str(importlib.import_module('configs').__file__)
+  file = pathlib.Path(package).with_name(pathlib.PurePath(path).name)
+  if not file.is_file():
+    raise ConfigError(f'there is no config file configs/{file.name}')
+  current, _, variant = config_files.current_source(f'{file}:{variant}').partition(':')
+  return pathlib.Path(current), variant

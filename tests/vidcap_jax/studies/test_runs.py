@@ -6,7 +6,7 @@ import pytest
 
 from tests.vidcap_jax.studies.test_tables import made, scored
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.studies import runs
+from vidcap_jax.studies import runs, tables
 
 SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}
 
@@ -33,3 +33,18 @@ def test_equal_settings_are_equal_however_they_are_asked_for():
   assert len({str(runs.made_by(source)) for source in asked}) == 1
   with pytest.raises(ConfigError, match='there is no config file configs/nothing.py'):
     runs.made_by('configs/nothing.py')
+
+
+def test_runs_of_a_config_that_has_another_name_now(tmp_path):
+  scored(made(tmp_path / 'a', 'configs/mvad_dual_afr.py:hard', seed=3))
+  scored(made(tmp_path / 'b', 'configs/dual_afr.py:hard,data=mvad'))
+  scored(made(tmp_path / 'c', 'configs/dual_afr.py:hard'))
+  found, problems = runs.find(str(tmp_path))
+  assert not problems
+  assert not any(run.changed for run in found)
+  (row,) = (
+    row
+    for row in tables.read('dual_afr', '1')[0].rows
+    if (row.data, row.name) == ('M-VAD', 'dualAFR, hard')
+  )
+  assert [run.workdir.name for run in tables.measured(row, found)] == ['a', 'b']

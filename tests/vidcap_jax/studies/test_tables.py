@@ -1,11 +1,13 @@
 """The published tables, and runs beside them, with made-up workdirs."""
 
+import importlib
 import json
+import pathlib
 import re
 
 import pytest
 
-from configs import common, vatex_fusion
+from configs import common
 from vidcap_jax.config_diff import as_saved
 from vidcap_jax.studies import runs, tables
 
@@ -20,7 +22,9 @@ def save(path, content):
 
 def made(workdir, source, **changes):
   """A workdir whose config is that of the source with some settings changed."""
-  config = vatex_fusion.get_config(source.partition(':')[2])
+  path, _, variant = source.partition(':')
+  module = importlib.import_module(f'configs.{pathlib.PurePath(path).stem}')
+  config = module.get_config(variant)
   config.source = source
   config.data.dir = '/somewhere'
   for key, value in changes.items():
@@ -55,7 +59,7 @@ def test_published_figures_are_whole_and_plausible():
         assert figures
         assert all(0 < x < top for x in figures), row
         assert not (row.config and row.missing)
-        assert not row.config or re.fullmatch(r'configs/\w+\.py:variant=.+', row.config)
+        assert not row.config or re.fullmatch(r'configs/\w+\.py:(data=\w+,)?variant=.+', row.config)
 
 
 @pytest.mark.parametrize(

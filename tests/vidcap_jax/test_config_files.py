@@ -1,0 +1,91 @@
+"""Loading config files, and what is missing in one that is refused."""
+
+import pytest
+
+from vidcap_jax import config_files
+from vidcap_jax.errors import ConfigError
+
+COMPLETE = """
+VARIANTS = {'variant': ('a', 'b')}
+STREAMS = ('a stream',)
+VOCABULARY = 7
+
+
+def get_config(variant=''):
+  return variant
+"""
+DATA_SETS = """
+VARIANTS = {'data': ('first', 'second'), 'variant': ('a', 'b')}
+STREAMS = {'first': ('a stream',), 'second': ('another',)}
+VOCABULARY = {'first': 7, 'second': 8}
+
+
+def get_config(variant=''):
+  return variant
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+  def write_file(text, name='mine.py'):
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+  return write_file
+
+
+def test_a_complete_file_is_a_module(write):
+  module = config_files.load(write(COMPLETE))
+  assert module.get_config('b') == 'b'
+  assert config_files.for_variant(module, 'VOCABULARY', 'b') == 7
+
+
+def test_a_file_of_several_data_sets(write):
+  module = config_files.load(write(DATA_SETS))
+  assert config_files.for_variant(module, 'VOCABULARY', '') == 7
+  assert config_files.for_variant(module, 'VOCABULARY', 'b,data=second') == 8
+  assert config_files.for_variant(module, 'STREAMS', 'data=second') == ('another',)
+  with pytest.raises(ConfigError, match='data=third'):
+    config_files.for_variant(module, 'STREAMS', 'data=third')
+
+
+@pytest.mark.parametrize('name', config_files.PURPOSES)
+def test_a_missing_definition_is_named_with_its_purpose(write, name):
+  path = write(COMPLETE.replace(name, f'{name}_'))
+  with pytest.raises(ConfigError) as error:
+    config_files.load(path)
+  for part in (path, name, config_files.PURPOSES[name], 'configs/common.py'):
+    assert part in str(error.value)
+  config_files.load(path, [other for other in config_files.PURPOSES if other != name])
+
+
+@pytest.mark.parametrize(
+  ('text', 'old', 'new', 'named'),
+  [
+    (COMPLETE, "{'variant': ('a', 'b')}", "('a', 'b')", 'VARIANTS'),
+    (COMPLETE, "('a', 'b')", "'ab'", "VARIANTS.'variant'"),
+    (COMPLETE, "('a', 'b')", '()', "VARIANTS.'variant'"),
+    (COMPLETE, '= 7', "= {'first': 7}", 'VOCABULARY.*data'),
+    (DATA_SETS, "{'first': 7, 'second': 8}", '7', 'VOCABULARY.*first, second'),
+    (DATA_SETS, ", 'second': ('another',)", '', 'STREAMS.*first, second'),
+  ],
+)
+def test_a_definition_of_another_form(write, text, old, new, named):
+  assert old in text
+  path = write(text.replace(old, new))
+  with pytest.raises(ConfigError, match=f'{path}.*{named}'):
+    config_files.load(path)
+
+
+def test_a_missing_file():
+  with pytest.raises(ConfigError, match='nothere.py'):
+    config_files.load('nothere.py')
+
+
+def test_a_file_under_its_earlier_name(write):
+  current = write(DATA_SETS, 'current.py')
+  earlier = write("RENAMED_TO = 'current.py:data=second'", 'earlier.py')
+  assert config_files.current_source(earlier) == f'{current}:data=second'
+  assert config_files.current_source(f'{earlier}:b') == f'{current}:data=second,b'
+  assert config_files.current_source(f'{current}:b') == f'{current}:b'
