@@ -136,10 +136,10 @@ def fused_config(data) -> ConfigDict:
   return config
 
 
-def run(config: ConfigDict, workdir) -> pathlib.Path:
+def run(config: ConfigDict, workdir, recipe=None) -> pathlib.Path:
   """``experiment.run`` on all devices; returns the workdir."""
   mesh = make_mesh(config.mesh.data, config.mesh.model)
-  experiment.run(config, epath.Path(workdir), mesh)
+  experiment.run(config, epath.Path(workdir), mesh, recipe)
   return pathlib.Path(workdir)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import outcome
 from configs import quickstart
+from data_prep.synthetic import clips
 from tests import tiny
 
 pytest.importorskip('av')
@@ -22,7 +23,7 @@ def test_a_run_that_makes_its_own_data(tmp_path, capsys):
     config.decode.method = 'greedy'
   config.log.tensorboard = False
   with tiny.unscored_by_java():
-    workdir = tiny.run(config, tmp_path / 'work')
+    workdir = tiny.run(config, tmp_path / 'work', clips)
     said = capsys.readouterr().out
     facts = json.loads((workdir / 'data' / 'facts.json').read_text())
     of_test = sorted(name for name, fact in facts.items() if fact['split'] == 'test')
@@ -36,7 +37,7 @@ def test_a_run_that_makes_its_own_data(tmp_path, capsys):
 
     left = outcome.left_by(workdir)
     made = {p: p.stat().st_mtime_ns for p in (workdir / 'data').rglob('*') if p.is_file()}
-    tiny.run(config, workdir)
+    tiny.run(config, workdir, clips)
     assert 'finished before' in capsys.readouterr().out
     assert outcome.left_by(workdir) == left
     assert {p: p.stat().st_mtime_ns for p in (workdir / 'data').rglob('*') if p.is_file()} == made
