@@ -55,18 +55,10 @@ def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -
   order = TrainOrder(counts, batch_size, 1, seed=0)
   sizes = default_sizes(manifest.streams)
   kept = cache.keep(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
-  read = pipeline.train_batches(
-    kept.source,
-    vocabulary,
-    kept.streams,
-    order,
-    sizes=sizes,
-    length=vocabulary.max_words + 1,
-    start_step=0,
-    stop_step=sys.maxsize // batch_size,
-    threads=threads,
-    workers=workers if mode == 'none' else 0,
-  )
+  shape = pipeline.BatchShape(kept.streams, sizes, vocabulary.max_words + 1)
+  reading = pipeline.Reading(threads=threads, workers=workers if mode == 'none' else 0)
+  steps = range(sys.maxsize // batch_size)
+  read = pipeline.train_batches(kept.source, vocabulary, order, shape, steps, reading)
   try:
     for _, batch in read:
       yield kept.fill(to_devices(batch, mesh))

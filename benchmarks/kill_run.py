@@ -80,7 +80,7 @@ def tell_phases() -> None:
 
   compiled.by_shape = lambda *args: before('step', by_shape(*args))
   train.make_validator = lambda *args: before('evaluation', make_validator(*args))
-  train.checkpoint.save = before('save', checkpoint.save)
+  checkpoint.save = before('save', checkpoint.save)
   evaluate.evaluate = before('evaluation', evaluate.evaluate)
   experiment.write_json = write_json
 

@@ -19,7 +19,7 @@ from data_prep.dataset.builder import build as build_data_set
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.evaluation import java, metrics
-from vidcap_jax.training import experiment, train
+from vidcap_jax.training import experiment
 from vidcap_jax.training.metric_log import Journal
 
 COLOURS = ('red', 'green', 'blue')
@@ -206,6 +206,6 @@ def photographed(workdir: pathlib.Path, folder: pathlib.Path, moments):
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(Journal, 'write', writing)
-    patch.setattr(train.checkpoint, 'save', saving)
+    patch.setattr(checkpoint, 'save', saving)
     patch.setattr(experiment, 'write_json', writing_json)
     yield

@@ -14,7 +14,7 @@ import pytest
 from benchmarks import outcome
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.training import train
+from vidcap_jax.training import loop, train
 from vidcap_jax.training.metric_log import read_journal
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -63,7 +63,7 @@ def interrupted(monkeypatch):
 @pytest.mark.parametrize(
   ('module', 'name', 'count'),
   [
-    pytest.param(train, 'update_progress', 2, id='in the last validation'),
+    pytest.param(loop, 'update_progress', 2, id='in the last validation'),
     pytest.param(checkpoint, 'finish', 1, id='in the last save'),
   ],
 )

@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -26,39 +25,59 @@ from vidcap_jax.errors import DataError
 T = TypeVar('T')
 
 
+@dataclasses.dataclass(frozen=True)
+class BatchShape:
+  """What the rows of a batch hold.
+
+  Attributes:
+    streams: those to read; the model needs no others.
+    sizes: by stream name, see ``batch.default_sizes``. Longer videos are subsampled, of more
+      regions the first are kept.
+    length: L, words of a caption with its EOS.
+    blocks: frames to a unit of the clock that streams share, see ``batch.default_sizes``.
+  """
+
+  streams: Sequence[Stream]
+  sizes: Mapping[str, Sequence[int]]
+  length: int
+  blocks: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+  """Who reads which rows, and how far ahead; what a row holds does not depend on it.
+
+  Attributes:
+    host, hosts: this process reads block `host` of `hosts` of every batch.
+    threads: that read batches ahead.
+    prefetch: batches held ready.
+    workers: processes to read with instead of this one, each with these threads; 0 reads here.
+  """
+
+  host: int = 0
+  hosts: int = 1
+  threads: int = 2
+  prefetch: int = 4
+  workers: int = 0
+
+
 def train_batches(
   source: VideoSource,
   vocabulary: Vocabulary,
-  streams: Sequence[Stream],
   order: TrainOrder,
-  *,
-  sizes: Mapping[str, Sequence[int]],
-  length: int,
-  start_step: int,
-  stop_step: int,
-  blocks: Mapping[str, int] = MappingProxyType({}),
-  host: int = 0,
-  hosts: int = 1,
-  threads: int = 2,
-  prefetch: int = 4,
-  workers: int = 0,
+  shape: BatchShape,
+  steps: range,
+  reading: Reading = Reading(),
 ) -> Generator[tuple[int, dict], None, None]:
-  """Training batches of the steps start_step <= step < stop_step, counted from 0 over all epochs.
+  """Training batches of consecutive steps, counted from 0 over all epochs.
 
   Args:
     source: a split, random access to ``records.Video``.
     vocabulary: encodes the captions.
-    streams: those to read; the model needs no others.
     order: which video and captions stand where; made for this split.
-    sizes: by stream name, see ``default_sizes``. Longer videos are subsampled, of more regions
-      the first are kept.
-    length: L, words of a caption with its EOS.
-    start_step, stop_step: any steps: a step's batch does not depend on where reading began.
-    blocks: frames to a unit of the clock that streams share, see ``default_sizes``.
-    host, hosts: this process reads block `host` of `hosts` of every batch.
-    threads: that read batches ahead; the batches do not depend on it.
-    prefetch: batches held ready.
-    workers: processes to read with instead of this one, each with these threads; 0 reads here.
+    shape: what a row holds.
+    steps: any steps: a step's batch does not depend on where reading began.
+    reading: this process's part of the rows, and how it reads.
 
   Yields:
     The step and the batch of B / hosts rows.
@@ -71,25 +90,17 @@ def train_batches(
       f'the order was made for {order.videos} videos, the split holds {len(source)}; '
       'make it from the caption counts of this split'
     )
-  rows = _Rows(order, order.batch_size, start_step, stop_step, host, hosts)
-  options = {'threads': threads, 'prefetch': prefetch, 'workers': workers}
-  return _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options)
+  rows = _Rows(order, order.batch_size, steps.start, steps.stop, reading.host, reading.hosts)
+  return _batches(rows, source, vocabulary, shape, reading)
 
 
 def eval_batches(
   source: VideoSource,
   vocabulary: Vocabulary,
-  streams: Sequence[Stream],
-  *,
-  sizes: Mapping[str, Sequence[int]],
-  length: int,
+  shape: BatchShape,
   batch_size: int,
   captions_per_video: int = 1,
-  blocks: Mapping[str, int] = MappingProxyType({}),
-  host: int = 0,
-  hosts: int = 1,
-  threads: int = 2,
-  prefetch: int = 4,
+  reading: Reading = Reading(),
 ) -> Generator[tuple[int, dict], None, None]:
   """Batches that visit every video of a source once, in order, with its first S captions.
 
@@ -98,9 +109,8 @@ def eval_batches(
   all hosts together; the rest is as in ``train_batches``.
   """
   order = EvalOrder(len(source), batch_size, captions_per_video)
-  rows = _Rows(order, batch_size, 0, order.steps, host, hosts)
-  options = {'threads': threads, 'prefetch': prefetch, 'workers': 0}
-  return _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options)
+  rows = _Rows(order, batch_size, 0, order.steps, reading.host, reading.hosts)
+  return _batches(rows, source, vocabulary, shape, reading)
 
 
 def read_texts(source: VideoSource, threads: int = 2) -> Iterator[Video]:
@@ -170,32 +180,37 @@ class _Rows:
     return self.order.row(self.start_step + step, self.host * self.block + r)
 
 
-def _batches(rows, source, vocabulary, streams, sizes, order, length, blocks, options):
+def _batches(
+  rows: _Rows, source: VideoSource, vocabulary: Vocabulary, shape: BatchShape, reading: Reading
+):
   """The one path from rows to batches: read and fit each row, stack a batch of them."""
-  check_sizes(streams, sizes)
-  sizes = {stream.name: tuple(sizes[stream.name]) for stream in streams}
-  if length < 2:
-    raise DataError(f'captions of {length} tokens hold no word beside their EOS; use 2 or more')
-  form = (tuple(streams), sizes, order.captions_per_video, length)
-  read = functools.partial(read_row, source, vocabulary, *form, blocks)
+  check_sizes(shape.streams, shape.sizes)
+  sizes = {stream.name: tuple(shape.sizes[stream.name]) for stream in shape.streams}
+  if shape.length < 2:
+    raise DataError(
+      f'captions of {shape.length} tokens hold no word beside their EOS; use 2 or more'
+    )
+  form = (tuple(shape.streams), sizes, rows.order.captions_per_video, shape.length)
+  read = functools.partial(read_row, source, vocabulary, *form, shape.blocks)
   stacked = functools.partial(stack, *form)
-  return _iterate(rows, read, stacked, **options)
+  return _iterate(rows, read, stacked, reading)
 
 
-def _iterate(rows: _Rows, read, stacked, threads: int, prefetch: int, workers: int):
+def _iterate(rows: _Rows, read, stacked, reading: Reading):
   if not len(rows):
     return
   import grain  # pulls in jax, which commands that only look at data do without
 
-  reading = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=max(prefetch, threads))
+  buffer = max(reading.prefetch, reading.threads)
+  options = grain.ReadOptions(num_threads=reading.threads, prefetch_buffer_size=buffer)
   # Stacked before reading ahead: so a thread makes a whole batch, and neither threads nor workers
   # can change what a batch holds.
   dataset = grain.MapDataset.source(rows).map(read).batch(rows.block, batch_fn=stacked)
-  dataset = dataset.to_iter_dataset(reading)
-  if workers:
-    per_worker = max(1, prefetch // workers)
+  dataset = dataset.to_iter_dataset(options)
+  if reading.workers:
+    per_worker = max(1, reading.prefetch // reading.workers)
     dataset = dataset.mp_prefetch(
-      grain.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=per_worker),
+      grain.MultiprocessingOptions(num_workers=reading.workers, per_worker_buffer_size=per_worker),
       functools.partial(_end_with, os.getpid()),
     )
   iterator = iter(dataset)

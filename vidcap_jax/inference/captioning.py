@@ -142,19 +142,10 @@ def eval_batches(
   """
   size = batch_size or config.eval.batch_size
   size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
-  host, hosts = block(mesh)
-  batches = pipeline.eval_batches(
-    source,
-    vocabulary,
-    streams,
-    sizes=stream_sizes(streams, config, needs),
-    blocks=needs.blocks,
-    length=max(2, config.data.max_words + 1),
-    batch_size=size,
-    host=host,
-    hosts=hosts,
-    threads=config.data.threads,
-  )
+  sizes, length = stream_sizes(streams, config, needs), max(2, config.data.max_words + 1)
+  shape = pipeline.BatchShape(streams, sizes, length, needs.blocks)
+  reading = pipeline.Reading(*block(mesh), threads=config.data.threads)
+  batches = pipeline.eval_batches(source, vocabulary, shape, size, reading=reading)
   if not label or not is_main():
     return batches
   return progress(batches, len(source), label, each=size, first='compiling')

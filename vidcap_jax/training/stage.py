@@ -12,7 +12,8 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax import models
-from vidcap_jax.data.schema import Manifest, Stream, read_manifest
+from vidcap_jax.data.pipeline import BatchShape
+from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.distributed.mesh import check_batch
 from vidcap_jax.errors import ConfigError, DataError
@@ -30,19 +31,15 @@ class Stage:
     manifest: of the data set.
     vocabulary: its own.
     module: the model.
-    streams: those that the model reads.
-    sizes: of each stream in a batch, see ``batch.default_sizes``.
-    length: L, tokens of a caption, its end included.
-    traced: the steps that a profile is made of.
+    shape: of a batch: the streams that the model reads, their sizes, and the length of captions.
+    traced_steps: the steps that a profile is made of.
   """
 
   manifest: Manifest
   vocabulary: Vocabulary
   module: nn.Module
-  streams: tuple[Stream, ...]
-  sizes: dict[str, tuple[int, ...]]
-  length: int
-  traced: range
+  shape: BatchShape
+  traced_steps: range
 
 
 # Where any other number would fail late, or do something that nobody means.
@@ -69,7 +66,7 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
     ConfigError, DataError: data, config and devices don't fit together.
   """
   _check_numbers(config)
-  traced = profile.steps_of(config.log.profile)
+  traced_steps = profile.steps_of(config.log.profile)
   manifest = read_manifest(config.data.dir)
   if manifest.vocabulary is None:
     raise DataError(
@@ -92,7 +89,8 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
   make_optimizer(config.optimizer, make_schedule(config.optimizer, 1, 1))
   sizes = stream_sizes(streams, config, needs)
   length = (config.data.max_words or vocabulary.max_words) + 1
-  return Stage(manifest, vocabulary, module, streams, sizes, length, traced)
+  shape = BatchShape(streams, sizes, length, needs.blocks)
+  return Stage(manifest, vocabulary, module, shape, traced_steps)
 
 
 def _check_numbers(config: ConfigDict) -> None:

@@ -9,12 +9,12 @@ from ml_collections import ConfigDict
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.texts import read_texts
-from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import retrieve
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.training.stage import Stage
 
 
 def check_scores(settings: Mapping) -> None:
@@ -33,21 +33,21 @@ def check_scores(settings: Mapping) -> None:
 
 
 def make_validator(
-  config: ConfigDict,
-  module,
-  streams,
-  vocabulary: Vocabulary,
-  length: int,
-  mesh: Mesh,
-  frames: Mapping[str, int],
+  config: ConfigDict, stage: Stage, mesh: Mesh, key_frames: Mapping[str, int]
 ) -> Callable[[Any], dict[str, float]]:
   """params -> scores on the validation split; {} on processes that do not score.
 
   A captioner's captions are scored; a model that makes none is scored by retrieval. References are
-  tokenised here, once, and Java is looked for before training begins. ``frames`` are key frames by
-  video id, for models that take them from outside.
+  tokenised here, once, and Java is looked for before training begins.
+
+  Args:
+    config: the stage's own.
+    stage: its parts.
+    mesh: of all devices.
+    key_frames: by video id, for models that take them from outside.
   """
-  source = attach(open_split(config.data.dir, config.data.val_split), frames)
+  module, vocabulary, streams = stage.module, stage.vocabulary, stage.shape.streams
+  source = attach(open_split(config.data.dir, config.data.val_split), key_frames)
   texts = read_texts(source, config.data.threads)
 
   def batches():
@@ -55,17 +55,19 @@ def make_validator(
 
   if not is_captioner(module):
     retrieve.check_validation(config.eval, config.data.val_split, texts)
+    length = stage.shape.length
     rank = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
     return lambda params: rank(params, batches(), texts)
-  return _caption_validator(config, module, streams, vocabulary, length, mesh, batches, texts)
+  return _caption_validator(config, stage, mesh, batches, texts)
 
 
-def _caption_validator(config, module, streams, vocabulary, length, mesh, batches, texts):
+def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts):
   """params -> scores of the captions that a model makes."""
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
 
   check_scores(config.eval)
+  vocabulary = stage.vocabulary
   ids = [video.video_id for video in texts]
   references = None
   if is_main():
@@ -73,7 +75,9 @@ def _caption_validator(config, module, streams, vocabulary, length, mesh, batche
     references = metrics.prepare_references(
       {v.video_id: list(v.captions) for v in texts}, by_character=vocabulary.by_character
     )
-  decode = captioning.make_decoder(module, streams, vocabulary, config, length)
+  decode = captioning.make_decoder(
+    stage.module, stage.shape.streams, vocabulary, config, stage.shape.length
+  )
 
   def validate(params):
     captions = captioning.caption_videos(decode, params, batches(), ids, vocabulary, mesh)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from vidcap_jax.data.order import TrainOrder
-from vidcap_jax.data.pipeline import eval_batches, train_batches
+from vidcap_jax.data.pipeline import BatchShape, Reading, eval_batches, train_batches
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import PAD, build_vocabulary
@@ -49,13 +49,17 @@ def training(order=None, source=VIDEOS, streams=STREAMS, sizes=SIZES, **options)
   order = order or TrainOrder(COUNTS, 4, 2, seed=5)
   stop = options.pop('stop_step', 2 * order.steps_per_epoch)
   start = options.pop('start_step', 0)
-  options = {'length': LENGTH, 'start_step': start, 'stop_step': stop, **options}
-  return list(train_batches(source, VOCABULARY, streams, order, sizes=sizes, **options))
+  shape = BatchShape(streams, sizes, LENGTH)
+  steps = range(start, stop)
+  return list(train_batches(source, VOCABULARY, order, shape, steps, Reading(**options)))
 
 
-def evaluation(batch_size, source=VIDEOS, streams=STREAMS, **options):
-  options = {'sizes': SIZES, 'length': LENGTH, **options}
-  return list(eval_batches(source, VOCABULARY, streams, batch_size=batch_size, **options))
+def evaluation(
+  batch_size, source=VIDEOS, streams=STREAMS, sizes=SIZES, captions_per_video=1, **options
+):
+  shape = BatchShape(streams, sizes, LENGTH)
+  arguments = (batch_size, captions_per_video, Reading(**options))
+  return list(eval_batches(source, VOCABULARY, shape, *arguments))
 
 
 def leaves(batch):

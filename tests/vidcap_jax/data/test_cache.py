@@ -55,10 +55,9 @@ def batches(mode, videos, mesh, **options):
   order = TrainOrder(np.array([len(v.captions) for v in videos]), 8, 2, seed=3)
   texts = [dataclasses.replace(video, features={}) for video in videos]
   kept = cache.keep(mode, videos, texts, STREAMS, sizes, BLOCKS, mesh)
-  read = pipeline.train_batches(
-    kept.source, VOCABULARY, kept.streams, order, sizes=sizes, length=4, blocks=BLOCKS,
-    start_step=0, stop_step=2 * order.steps_per_epoch, **options,
-  )  # fmt: skip
+  shape = pipeline.BatchShape(kept.streams, sizes, length=4, blocks=BLOCKS)
+  steps, reading = range(2 * order.steps_per_epoch), pipeline.Reading(**options)
+  read = pipeline.train_batches(kept.source, VOCABULARY, order, shape, steps, reading)
   for _, batch in read:
     yield jax.device_get(kept.fill(to_devices(batch, mesh)))
 

@@ -29,7 +29,13 @@ from tests.vidcap_jax.data.batches import (
 from vidcap_jax.data import records
 from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.order import TrainOrder
-from vidcap_jax.data.pipeline import eval_batches, read_texts, train_batches
+from vidcap_jax.data.pipeline import (
+  BatchShape,
+  Reading,
+  eval_batches,
+  read_texts,
+  train_batches,
+)
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Manifest, Split, write_manifest
 from vidcap_jax.data.vocabulary import EOS, PAD
@@ -119,14 +125,14 @@ READS_AND_IS_KILLED = """
 import multiprocessing, os, signal
 from absl import flags
 from tests.vidcap_jax.data import batches
-from vidcap_jax.data.pipeline import train_batches
+from vidcap_jax.data.pipeline import BatchShape, Reading, train_batches
 
 if __name__ == '__main__':
   flags.FLAGS.mark_as_parsed()
   order = batches.TrainOrder(batches.COUNTS, 4, 2, seed=5)
-  of = (batches.VIDEOS, batches.VOCABULARY, batches.STREAMS, order)
-  sizes = {'sizes': batches.SIZES, 'length': batches.LENGTH, 'start_step': 0}
-  reading = train_batches(*of, **sizes, stop_step=10**6, workers=1)
+  shape = BatchShape(batches.STREAMS, batches.SIZES, batches.LENGTH)
+  of = (batches.VIDEOS, batches.VOCABULARY, order, shape)
+  reading = train_batches(*of, range(10**6), Reading(workers=1))
   next(reading)
   print(len(multiprocessing.active_children()), 'worker', flush=True)
   os.kill(os.getpid(), signal.SIGKILL)
@@ -187,7 +193,7 @@ def test_reading_stops_when_the_loop_is_left():
   before = threading.active_count()
   order = TrainOrder(COUNTS, 4, 2, seed=5)
   batches = train_batches(
-    VIDEOS, VOCABULARY, STREAMS, order, sizes=SIZES, length=LENGTH, start_step=0, stop_step=10**12
+    VIDEOS, VOCABULARY, order, BatchShape(STREAMS, SIZES, LENGTH), range(10**12)
   )
   steps = [step for step, _ in itertools.islice(batches, 3)]
   assert steps == [0, 1, 2]
@@ -208,28 +214,23 @@ def test_reading_stops_when_the_loop_is_left():
     ({'source': VIDEOS[:3]}, 'made for 7 videos, the split holds 3'),
     ({'host': 2, 'hosts': 2}, 'host 2 of 2'),
     ({'hosts': 3}, 'batch size of 4 does not divide over 3 hosts'),
-    ({'start_step': 5, 'stop_step': 4}, 'steps 5 to 4'),
+    ({'steps': range(5, 4)}, 'steps 5 to 4'),
     ({'length': 1}, 'captions of 1 tokens'),
   ],
 )
 def test_bad_arguments_are_found_at_once(options, message):
+  options = dict(options)
   order = TrainOrder(COUNTS, 4, 2, seed=5)
-  options = {
-    'source': VIDEOS,
-    'sizes': SIZES,
-    'length': LENGTH,
-    'start_step': 0,
-    'stop_step': 1,
-    **options,
-  }
-  source = options.pop('source')
+  source, steps = options.pop('source', VIDEOS), options.pop('steps', range(1))
+  sizes, length = options.pop('sizes', SIZES), options.pop('length', LENGTH)
+  shape = BatchShape(STREAMS, sizes, length)
   with pytest.raises(DataError, match=message):
-    train_batches(source, VOCABULARY, STREAMS, order, **options)
+    train_batches(source, VOCABULARY, order, shape, steps, Reading(**options))
 
 
 def test_a_bad_record_ends_reading_with_its_name():
   videos = [*VIDEOS[:2], Video('bad', (), {**VIDEOS[2].features, 'image': np.ones((2, 1))})]
-  batches = eval_batches(videos, VOCABULARY, STREAMS, sizes=SIZES, length=LENGTH, batch_size=1)
+  batches = eval_batches(videos, VOCABULARY, BatchShape(STREAMS, SIZES, LENGTH), batch_size=1)
   seen = []
   with pytest.raises(DataError, match=r"^video 'bad', stream 'image': shape \(2, 1\)"):
     seen.extend(step for step, _ in batches)

@@ -8,7 +8,7 @@ from tests import tiny
 from tests.vidcap_jax.training.test_train import WithInf
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.records import open_split
-from vidcap_jax.training import compiled, divergence, train
+from vidcap_jax.training import compiled, divergence, train_data
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def with_inf(monkeypatch):
     source = open_split(directory, split)
     return WithInf(source, 'v0') if split == 'train' else source
 
-  monkeypatch.setattr(train, 'open_split', broken)
+  monkeypatch.setattr(train_data, 'open_split', broken)
 
 
 def params_of(workdir):

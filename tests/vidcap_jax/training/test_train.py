@@ -14,7 +14,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.training import compiled, experiment, train
+from vidcap_jax.training import compiled, experiment, train_data, trainer
 from vidcap_jax.training.metric_log import TIMING, Journal, read_journal
 from vidcap_jax.training.optimizer import make_schedule
 
@@ -54,7 +54,7 @@ def with_inf(monkeypatch):
     source = open_split(directory, split)
     return WithInf(source, 'v0') if split == 'train' else source
 
-  monkeypatch.setattr(train, 'open_split', broken)
+  monkeypatch.setattr(train_data, 'open_split', broken)
 
 
 def params_of(workdir):
@@ -88,7 +88,7 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
     asked.append(tokens_per_step)
     return make_objective(config, module, tokens_per_step)
 
-  monkeypatch.setattr(train, 'make_objective', make)
+  monkeypatch.setattr(trainer, 'make_objective', make)
   for name, buckets in (('grouped', (6,)), ('mixed', ())):
     config = tiny.small_config(tiny_data, epochs=1.0)
     config.data.length_buckets = buckets

@@ -1,0 +1,103 @@
+"""What a training stage writes: progress lines, records of metrics and checkpoints."""
+
+import collections
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from etils import epath
+from ml_collections import ConfigDict
+
+from vidcap_jax.checkpoints import checkpoint
+from vidcap_jax.data.provenance import making_of
+from vidcap_jax.distributed.mesh import is_main
+from vidcap_jax.evaluation import diversity, evaluate
+from vidcap_jax.training.metric_log import Journal
+from vidcap_jax.training.stage import Stage
+from vidcap_jax.training.step import TrainState
+from vidcap_jax.training.train_data import TrainData
+
+TOP_CAPTIONS = 100
+
+
+class Recorder:
+  """Writes a stage's metrics and checkpoints; on processes that don't log, checkpoints alone.
+
+  Attributes:
+    log: prints a progress line.
+    folder: of the stage's checkpoints.
+  """
+
+  def __init__(
+    self,
+    workdir: epath.Path,
+    meta: Mapping,
+    log: Callable[[str], None],
+    *,
+    step: int,
+    keep: int,
+    tensorboard: bool,
+  ):
+    """Opens for writing.
+
+    Args:
+      workdir: of the run.
+      meta: what every checkpoint of the stage says of it, see ``stage_meta``.
+      log: prints a progress line.
+      step: that training goes on from: later records of the stage are removed.
+      keep: latest checkpoints that are kept beside the best one.
+      tensorboard: whether to write files for it.
+    """
+    self.log = log
+    self.folder = workdir / 'checkpoints' / meta['stage']
+    self._meta = meta
+    self._manager = checkpoint.open_manager(self.folder, keep)
+    self._metrics = None
+    if is_main():
+      self._metrics = Journal(workdir, meta['stage'], step=step, tensorboard=tensorboard)
+
+  def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+    """Adds a record to metrics.jsonl; ``kind`` is 'train' or the name of a split."""
+    if self._metrics:
+      self._metrics.write(step, kind, values)
+
+  def save(
+    self, step: int, state: TrainState, progress: Mapping, score: float | None = None
+  ) -> None:
+    """Saves a checkpoint in the background."""
+    if self._metrics:
+      self._metrics.flush()
+    meta = {**self._meta, 'step': step, 'progress': dict(progress)}
+    rest = dataclasses.replace(state, params=None)
+    checkpoint.save(self._manager, step, state.params, rest, meta, score)
+
+  def close(self) -> None:
+    """Closes the records and waits for the last checkpoint, though one of them fails."""
+    with contextlib.ExitStack() as at_end:
+      at_end.callback(checkpoint.finish, self._manager)
+      if self._metrics:
+        at_end.callback(self._metrics.close)
+
+
+def stage_meta(config: ConfigDict, name: str, stage: Stage, data: TrainData) -> dict:
+  """What all checkpoints of a stage have in ``meta``, see ``checkpoints/checkpoint.py``."""
+  captions = [caption for video in data.texts for caption in video.captions]
+  streams, vocabulary, manifest = stage.shape.streams, stage.vocabulary, stage.manifest
+  return {
+    'format': 1,
+    'stage': name,
+    'config': config.to_dict(),
+    'vocabulary': vocabulary.to_dict(),
+    'streams': [dataclasses.asdict(stream) for stream in streams],
+    'making': making_of(manifest, streams).to_dict(),
+    'data': {'name': manifest.name, 'hash': manifest.hash},
+    'top_captions': most_frequent(captions),
+    'captions': diversity.remember(captions, vocabulary, stage.shape.length),
+    'key_frames': data.key_frames,
+    'versions': evaluate.versions(),
+  }
+
+
+def most_frequent(captions: list[str]) -> list[str]:
+  """The 100 most frequent captions, ties in order of first appearance."""
+  return [caption for caption, _ in collections.Counter(captions).most_common(TOP_CAPTIONS)]
