@@ -114,16 +114,16 @@ def base() -> ConfigDict:
   c.optimizer.b1 = 0.9  # adam, adamw: decay of the mean of gradients
   c.optimizer.b2 = 0.999  # adam, adamw, rmsprop: decay of the mean of squared gradients
   c.optimizer.eps = 1e-8  # adam, adamw, rmsprop: keeps the division finite
-  c.optimizer.momentum = 0.0  # rmsprop, sgd
-  c.optimizer.weight_decay = 0.0  # adamw
+  c.optimizer.momentum = 0.0  # rmsprop, sgd: decay of the sum of past updates; 0: none
+  c.optimizer.weight_decay = 0.0  # adamw: a step subtracts rate * this * parameter
   c.optimizer.clip_norm = 5.0  # largest global norm of the gradient; 0: no clipping
   c.optimizer.schedule = ConfigDict()  # of the learning rate
   c.optimizer.schedule.name = 'constant'  # constant | step | linear | cosine
   c.optimizer.schedule.warmup_epochs = 0.0  # epochs in which the rate rises linearly at first
   c.optimizer.schedule.warmup_start = 0.0  # share of the rate that warm-up begins with
-  c.optimizer.schedule.factor = 0.8  # step: the rate is multiplied by this …
-  c.optimizer.schedule.every_epochs = 1.0  # step: … every so many epochs …
-  c.optimizer.schedule.start_epoch = 3.0  # step: … from this epoch on
+  c.optimizer.schedule.factor = 0.8  # step: the rate is multiplied by this each time
+  c.optimizer.schedule.every_epochs = 1.0  # step: epochs between two changes of the rate
+  c.optimizer.schedule.start_epoch = 3.0  # step: epoch of the first change
   c.optimizer.schedule.final = 0.0  # linear, cosine: share of the rate left at the end
 
   c.runtime = ConfigDict()  # settings of JAX (vidcap_jax/distributed/runtime.py)
@@ -135,10 +135,11 @@ def base() -> ConfigDict:
 
   c.decode = ConfigDict()  # how captions are made in evaluation and prediction
   c.decode.method = 'beam'  # beam | greedy | sample
-  c.decode.beam = 5  # beam: captions kept at each step
+  c.decode.beam = 5  # beam: hypotheses kept at each step
   c.decode.n_best = 1  # captions of a video: the best of the beam, or samples
   c.decode.groups = 1  # diverse beam search: groups of the beam, extended one after another
-  # Diverse beam search: log-probability that a word loses for each earlier group that chose it.
+  # Diverse beam search: log-probability that a word loses for each hypothesis of an earlier group
+  # that has it at the same step.
   c.decode.diversity = 0.5
   c.decode.force = ()  # beam: up to 4 words that every caption holds, e.g. ('piano', 'cat')
   c.decode.length_penalty = 0.0  # score = log-probability / length ** this
@@ -199,32 +200,35 @@ def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
 
 
 def self_critical() -> ConfigDict:
-  """An objective section: reinforcement, see vidcap_jax/objectives/self_critical.py."""
+  """The objective section of reinforcement (see vidcap_jax/objectives/self_critical.py)."""
   return ConfigDict(
     {
       'name': 'self_critical',
-      # Name -> weight (vidcap_jax/rewards): CIDEr-D counts to 10, all others to 1.
+      # Name -> weight (vidcap_jax/rewards/). CIDEr-D is at most 10, all others are at most 1.
       'rewards': {'cider': 1.0, 'bleu4': 0.5, 'rouge_l': 0.0, 'meteor': 0.0},
-      'count_eos': True,  # whether the end of a caption is one of its words
+      'count_eos': True,  # whether the end of a caption counts as one of its words
       'samples': 1,  # K captions of each video
       'baseline': 'greedy',  # greedy | others (mean of a video's other samples) | none
-      'gradient': 'tape',  # tape: of the sampling itself; replay: samples are read again …
-      'micro_batches': 1,  # … in so many parts of the batch, one after another: less memory
-      'cross_entropy': 0.0,  # weight of the cross entropy of the batch's captions beside it
-      'from_scratch': False,  # True: may begin without a trained model
-      # The stage ends with an explanation after so many steps one after the other in which samples
-      # earn less than this, or fewer of them end.
+      # tape: differentiate the sampling itself; replay: run the model on the samples again.
+      'gradient': 'tape',
+      # replay: parts of the batch that run one after another, which takes less memory.
+      'micro_batches': 1,
+      'cross_entropy': 0.0,  # weight of the cross entropy of the batch's captions in the loss
+      'from_scratch': False,  # whether the stage may start without a trained model
+      # The stage ends with an explanation after this many successive steps in which the mean reward
+      # of the samples, or the share of samples that end, is lower than this.
       'collapse': {'reward': 0.01, 'ended': 0.05, 'steps': 200},
     }
   )
 
 
 def reinforce(source: str, *, epochs: float, learning_rate: float, **objective) -> ConfigDict:
-  """A stage of reinforcement from the best checkpoint of another.
+  """A stage of reinforcement that starts from the best checkpoint of another stage.
 
   Args:
-    source: the name of that stage.
-    epochs, learning_rate: of this one; the rate is constant, a tenth or so of that before.
+    source: the name of the other stage.
+    epochs: length of the new stage.
+    learning_rate: its constant rate, usually about a tenth of the other stage's.
     objective: changes to ``self_critical``.
   """
   section = self_critical()
@@ -245,20 +249,20 @@ def reinforce(source: str, *, epochs: float, learning_rate: float, **objective) 
 
 
 def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
-  """Makes a config small: rendered clips, random-weight streams, a rehearsal of the whole run.
+  """Makes a config small: the whole run on rendered clips with random-weight streams.
 
   Args:
-    streams: stream name -> extractor (vidcap_jax/features/extractors.py) of the kinds that the
+    streams: stream name -> extractor (vidcap_jax/features/extractors.py), of the kinds that the
       model needs.
   """
   c.data.dir = ''
   c.data.recipe.videos = 60
   c.data.recipe.streams = ConfigDict(streams)
-  c.data.length_buckets = ()  # one compilation: it takes longer than these few steps
+  c.data.length_buckets = ()  # each further compilation takes longer than these few steps
   c.train.batch_size = 16
   c.train.epochs = 30.0
   c.optimizer.learning_rate = 4e-3
-  c.optimizer.schedule.name = 'cosine'  # a rate that falls by epochs would be gone at once
+  c.optimizer.schedule.name = 'cosine'  # schedules in epochs don't fit so few steps
   c.model.dropout = 0.2
   c.eval.every_epochs = 10.0
   for size in ('hidden', 'embed', 'project', 'attention'):

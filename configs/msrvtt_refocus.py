@@ -14,13 +14,19 @@ last out.
 Data: streams image, a grid of 7 x 7 x 2048 from ResNet-152 of 20 uniform frames, and audio, a
 vector of 128 (VGGish). Splits: the standard 6,513 / 497 / 2,990 videos.
 
-Variants: vre (the default), kbigru_vs_va, kbigru, attention_vs, soft_attention, mean_pool, the rows
-of Table 1; ``features=grid`` for data without audio, ``features=sequence`` for a stream image
-without cells, so that there is no v_s; ``runlocal`` for a rehearsal on rendered clips.
+Variants: the rows of Table 1, below; ``features=grid`` for data without audio,
+``features=sequence`` for a stream image without cells, which means without v_s; ``runlocal`` for a
+small model on rendered clips.
 
-The paper's scores with the last phase: VRE BLEU-4 43.2, ROUGE-L 62.0, METEOR 28.0, CIDEr 48.3;
-KBiGRU+v_s+v_a 40.7 / 60.4 / 27.8 / 45.1; KBiGRU 38.0 / 58.0 / 27.4 / 43.8; V_f+v_s 34.5 / 55.3 /
-26.7 / 39.6; SoftAtt 28.5 / 53.3 / 25.0 / 37.1; MeanPool 30.4 / 52.0 / 23.7 / 35.0.
+The paper's BLEU-4, ROUGE-L, METEOR and CIDEr with the last stage:
+
+  variant=vre (the default)   VRE             43.2 62.0 28.0 48.3
+  variant=kbigru_vs_va        KBiGRU+v_s+v_a  40.7 60.4 27.8 45.1
+  variant=kbigru              KBiGRU          38.0 58.0 27.4 43.8
+  variant=attention_vs        V_f+v_s         34.5 55.3 26.7 39.6
+  variant=soft_attention      SoftAtt         28.5 53.3 25.0 37.1
+  variant=mean_pool           MeanPool        30.4 52.0 23.7 35.0
+
 Not run on MSR-VTT itself: score and time of this config are unknown.
 """
 

@@ -7,10 +7,10 @@
 
 Data: grids i3d (I3D RGB) and flow (I3D optical flow), 7x7x2048 from Mixed_5c, one for every 16
 frames; resnet152 and c3d, grids too (the paper does not say of which layers); the videos'
-categories, which the annotations hold. A setting reads the streams that it names, no others. Splits
+categories, which the annotations hold. A variant reads only the streams that it names. Splits
 6513/497/2990.
 
-Settings, and the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
+Variants, with the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
 
   variant=st                              Table 1  0.429 / 0.397 / 0.600 / 0.271
   variant=ts                              Table 1  0.427 / 0.380 / 0.595 / 0.273
@@ -28,9 +28,9 @@ Settings, and the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
   features=i3d+flow+category              Table 4  0.451 / 0.417 / 0.612 / 0.280
 
 pooling=mean+ranked is the default, so Table 2's last row and Table 1's ST are one setting with two
-figures. No rows of the paper: ``features=i3d+category``, and ``features=image`` for any data set
-with a sequence stream of that name, where ST pools frames as they are and TS picks one.
-``runlocal`` trains small on rendered clips, which have no categories, with random-weight streams.
+figures. Not in the paper: ``features=i3d+category``, and ``features=image`` for any data set with a
+sequence stream of that name, where ST pools frames as they are and TS picks one. ``runlocal``
+trains a small model on rendered clips, which have no categories, with random-weight streams.
 
 The training is that of configs/msvd_stats.py, with its ``recipe=``.
 
@@ -44,8 +44,8 @@ VARIANTS = stats_rows.variants(
   *('i3d', 'i3d+flow', 'i3d+category', 'i3d+flow+category'),
   *('resnet152', 'resnet152+c3d', 'image'),
 )
-# 30 seconds, the longest clip's length, at 30 frames a second; of the last three, sizes are
-# guesses.
+# 30 seconds, the longest clip's length, at 30 frames a second. The paper does not give the sizes of
+# the last three streams; these are guesses.
 STREAMS = (
   Stream('i3d', 'grid', (None, 7, 7, 2048), longest=56),
   Stream('flow', 'grid', (None, 7, 7, 2048), longest=56),
@@ -57,6 +57,6 @@ VOCABULARY = 10_000  # not published
 
 
 def get_config(variant: str = ''):
-  """The config; see the module's docstring for the settings."""
+  """The config; see the module's docstring for the variants."""
   chosen = common.read_variant(variant, **VARIANTS)
   return stats_rows.config(chosen, STREAMS, categories=20)

@@ -10,7 +10,7 @@ Stages and settings as in configs/msrvtt_refocus.py, without the stream audio. S
 
 Variants: vre (the default; Table 2), and Table 1's other rows: kbigru_vs_va (here without v_a),
 kbigru, attention_vs, soft_attention, mean_pool; ``features=sequence`` for a stream image without
-cells; ``runlocal`` for a rehearsal on rendered clips.
+cells; ``runlocal`` for a small model on rendered clips.
 
 The paper's scores: VRE BLEU-4 51.7, ROUGE-L 71.9, METEOR 34.3, CIDEr 86.7.
 Not run on MSVD itself: score and time of this config are unknown.

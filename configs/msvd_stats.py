@@ -6,10 +6,10 @@
       --config.data.dir=data/msvd --workdir=runs/msvd_stats
 
 Data: i3d (I3D RGB) and flow (I3D optical flow), grids 7x7x2048 from Mixed_5c, one for every 16
-frames; frcnn (Faster R-CNN), regions of 10 boxes x 2048 every 16 frames. A setting reads the
-streams that it names, no others. Splits 1200/100/670.
+frames; frcnn (Faster R-CNN), regions of 10 boxes x 2048 every 16 frames. A variant reads
+only the streams that it names. Splits 1200/100/670.
 
-Settings, and the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
+Variants, with the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
 
   variant=st                      Table 1  0.742 / 0.502 / 0.68  / 0.325
   variant=ts                      Table 1  0.521 / 0.391 / 0.646 / 0.289
@@ -21,13 +21,14 @@ Settings, and the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
   features=i3d+flow               Table 3  0.835 / 0.548 / 0.711 / 0.350
 
 ``pooling=`` mean+ranked, ranked, mean, lstm, mean+lstm, temporal or mean+temporal chooses how ST
-pools frames, as in Table 2 (configs/msrvtt_stats.py has the paper's scores). ``runlocal`` trains
-small on rendered clips with random-weight streams.
+pools frames, as in Table 2 (configs/msrvtt_stats.py has the paper's scores). ``runlocal`` trains a
+small model on rendered clips with random-weight streams.
 
-Stages: ``xe``, 10 epochs of cross entropy, and ``rl``, 10 more in which METEOR and BLEU-4 are
-rewards beside it (self-critical, which the paper calls REINFORCE; METEOR needs Java). ``recipe=xe``
-is 20 epochs of cross entropy instead. Not published, and ours: dropout, the weights of the rank
-loss, rewards and cross entropy, TS's temperatures, gradient clipping, the most frames, the beam.
+Stages: ``xe``, 10 epochs of cross entropy, and ``rl``, 10 more with METEOR and BLEU-4 as rewards
+and cross entropy (self-critical training, which the paper calls REINFORCE; METEOR needs Java).
+``recipe=xe`` is 20 epochs of cross entropy instead. The paper does not give dropout, the weights of
+the rank loss, rewards and cross entropy, TS's temperatures, gradient clipping, the largest number
+of frames or the beam; those here are ours.
 
 Not run on MSVD's features: expected score and time are unknown.
 """
@@ -46,5 +47,5 @@ VOCABULARY = 13_014
 
 
 def get_config(variant: str = ''):
-  """The config; see the module's docstring for the settings."""
+  """The config; see the module's docstring for the variants."""
   return stats_rows.config(common.read_variant(variant, **VARIANTS), STREAMS)

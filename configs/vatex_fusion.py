@@ -3,29 +3,29 @@
   python -m vidcap_jax.main --config=configs/vatex_fusion.py --config.data.dir=DIR --workdir=DIR
 
 Stages: ``temporal`` and ``spatial`` by cross entropy, each followed by ``…_rl``, self-critical
-training on CIDEr-D and BLEU-4; ``embedding``, which learns which captions are near to a video; and
-``fusion``, in which it chooses between the two branches' captions. WORKDIR/eval/SPLIT holds the
-scores of the fusion, with those of always choosing the best candidate and of choosing at random
-beside them; WORKDIR/eval/STAGE/SPLIT those of every other stage: Table 1's rows.
+training on CIDEr-D and BLEU-4; ``embedding``, which is trained to place videos near their captions;
+and ``fusion``, in which the embedding chooses between the two branches' captions.
+WORKDIR/eval/SPLIT holds the scores of the fusion, and of always choosing the best candidate and of
+choosing at random; WORKDIR/eval/STAGE/SPLIT those of every other stage: Table 1's rows.
 
 Data: streams image (ResNeXt-101) and motion (ir-CSN), sequences of one vector every 32 frames;
 audio (VGGish), a sequence or vector; objects (Mask R-CNN), regions of at most 10 a frame. Sizes,
-optimiser and beam are not published, nor is anything of the embedding: those here are ours, the
-embedding's are what is usual for hinge losses with the hardest negatives.
+optimiser and beam are not published, nor is anything about the embedding. Those here are ours; the
+embedding's are usual for hinge losses with the hardest negatives.
 
 Variants: ``:vanilla``, ``:temporal``, ``:spatial``, ``:temporal_rl``, ``:spatial_rl`` train one row
-of Table 1 (and what it starts from), ``:embedding`` the embedding alone; ``:table1`` the vanilla
-model and then the recipe, all rows of Table 1 in one run, printed below each other at the end.
+of Table 1 (and the stage that it starts from), ``:embedding`` only the embedding; ``:table1`` the
+vanilla model and then all stages, every row of Table 1 in one run, printed as a table at the end.
 ``:fallback=i3d`` (with any of the rows, e.g. ``:temporal,fallback=i3d``) first trains a temporal
-model on a stream i3d, the features that come with VATEX. It captions the videos which the branches
-can't see because they can no longer be downloaded: in the data set these have i3d alone
-(--optional=image,motion,audio,objects). Train on videos that have everything.
-``:runlocal`` trains all stages small, on rendered clips with random-weight streams of the same
-kinds; they lack nothing, so a fallback is trained there but has nothing to fill in.
+model on a stream i3d, the features that come with VATEX. It captions the videos that can no longer
+be downloaded, which have only i3d in the data set (--optional=image,motion,audio,objects). Train on
+videos that have all streams.
+``:runlocal`` trains small models of all stages on rendered clips with random-weight streams of the
+same kinds. No stream is missing there, so a fallback is trained but captions no video.
 
 Not run on VATEX itself: expected score and time are unknown. ``:runlocal``, all six stages with
-their scores and three captions, took under 5:30 on two cores; ``:table1,runlocal`` 7:33 of CPU
-time. So few steps teach little.
+their scores and three captions, took under 5:30 minutes on two cores; ``:table1,runlocal`` 7:33 of
+CPU time. So few steps give low scores.
 """
 
 from ml_collections import ConfigDict
@@ -68,8 +68,7 @@ def get_config(variant: str = ''):
   row = chosen['variant']
   if row == 'embedding' and chosen['fallback'] != 'none':
     raise ConfigError(
-      'the variants embedding and fallback=i3d exclude each other: an embedding '
-      'makes no captions to fill in'
+      'the variants embedding and fallback=i3d exclude each other: an embedding makes no captions'
     )
   c.order = ORDERS.get(row, (row,))
   c.stages = {name: stage(name, chosen) for name in c.order}
@@ -86,14 +85,14 @@ def get_config(variant: str = ''):
       streams['i3d'] = 'random_sequence'
     common.run_local(c, streams)
   if row == 'embedding':
-    c.data.recipe.show = 0  # it makes no captions to show
+    c.data.recipe.show = 0  # an embedding makes no captions
   if chosen['fallback'] == 'i3d':
     add_i3d(c)
   return c.lock()
 
 
 def stage(name: str, chosen: dict[str, str]) -> ConfigDict:
-  """What a stage changes of the config."""
+  """The changes that a stage makes to the config."""
   small = bool(chosen['runlocal'])
   if name == 'embedding':
     return embedding(small=small)
@@ -105,7 +104,7 @@ def stage(name: str, chosen: dict[str, str]) -> ConfigDict:
   branch = name.removesuffix('_rl')
   changes = ConfigDict({'model': {'variant': branch}})
   if name != branch:
-    # Published: rewards CIDEr and BLEU, mixed with cross entropy; weights and rate are ours.
+    # The paper mixes the rewards CIDEr and BLEU with cross entropy; weights and rate are ours.
     rate = 4e-4 if small else 5e-5
     changes.update(common.reinforce(branch, epochs=10.0, learning_rate=rate, cross_entropy=0.1))
   return changes
@@ -115,7 +114,7 @@ def embedding(*, small: bool = False) -> ConfigDict:
   """A stage that trains a video-semantic embedding (see vidcap_jax/models/embedding.py).
 
   Args:
-    small: for rendered clips.
+    small: whether sizes are for rendered clips.
   """
   return ConfigDict(
     {
@@ -129,7 +128,7 @@ def embedding(*, small: bool = False) -> ConfigDict:
       'objective': {
         'name': 'embedding',
         'margin': 0.2,
-        'hardest': True,  # the nearest negative alone; False: all of a batch
+        'hardest': True,  # True: only the nearest negative; False: all negatives of a batch
       },
       'train': {'batch_size': 16 if small else 128},
       'optimizer': {'learning_rate': 4e-3 if small else 2e-4, 'clip_norm': 2.0},
@@ -139,7 +138,7 @@ def embedding(*, small: bool = False) -> ConfigDict:
 
 
 def add_i3d(c) -> None:
-  """A stage on the stream i3d, from which the captioning stages' evaluation fills in."""
+  """Adds a stage on the stream i3d, the fallback of every captioning stage's evaluation."""
   for name in c.order:
     if name != 'embedding':
       c.stages[name]['eval'] = {'fallback': 'stage:i3d'}
