@@ -4,22 +4,20 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_lines
-from vidcap_jax.annotations.model import Annotations, Entry
+from vidcap_jax.annotations.model import Annotations, Entry, Located
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
-  """Reads one or more files; the splits are given by ``--splits``.
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
+  """Adds the videos of one or more files; the splits are given by ``--splits``.
 
   Raises:
     DataError: lines that are not of this form, named by number.
   """
-  annotations = Annotations()
   for path in paths:
-    annotations.read(path, _entries(path))
-  return annotations
+    annotations.add_file(path, _entries(path))
 
 
-def _entries(path: pathlib.Path) -> Iterator[tuple[str, Entry | str]]:
+def _entries(path: pathlib.Path) -> Iterator[Located]:
   for where, line in read_lines(path):
     name, tab, caption = line.partition('\t')
     video_id, number_sign, _ = name.partition('#')

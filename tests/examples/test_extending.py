@@ -18,6 +18,7 @@ from tests.cases import Case
 from tests.made_up import Setup
 from tests.vidcap_jax.models import test_captioner
 from vidcap_jax import models
+from vidcap_jax.annotations.model import Annotations
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
@@ -164,7 +165,7 @@ def test_annotation_form_names_the_bad_line(tmp_path):
   path = tmp_path / 'captions.token'
   path.write_text('clip0.jpg#0\ta ball\nclip1 a ball\n')
   with pytest.raises(DataError, match='line 2.*clip1'):
-    read_flickr([path])
+    read_flickr([path], Annotations())
 
 
 def test_feature_format_names_the_video_and_the_file(tmp_path):

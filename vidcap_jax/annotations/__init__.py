@@ -1,7 +1,8 @@
-"""Annotation files in the forms they come in, read into one: videos with captions and a split.
+"""Reads annotation files of every form into one: videos with captions and a split.
 
-Each form is a module with ``read(paths) -> Annotations``; ``FORMATS`` lists them. A reader outside
-the package is named as ``package.module:read``; see docs/extending.md.
+Each form is a module with ``read(paths, annotations)``, which adds the files' videos; ``FORMATS``
+lists them. A reader outside the package is named as ``package.module:read``; see docs/extending.md.
+What scores captions reads files through the same code (``caption_files``).
 """
 
 import functools
@@ -26,7 +27,7 @@ from vidcap_jax.annotations import (
 from vidcap_jax.annotations.model import Annotations
 from vidcap_jax.errors import DataError
 
-Reader = Callable[[Sequence[pathlib.Path]], Annotations]
+Reader = Callable[[Sequence[pathlib.Path], Annotations], None]
 
 # Each form's reader by language of the captions; None where the form is not of one language.
 FORMATS: Mapping[str, Mapping[str | None, Reader]] = {
@@ -47,13 +48,16 @@ FORMATS: Mapping[str, Mapping[str | None, Reader]] = {
 }
 
 
-def read_annotations(form: str, paths: Sequence[str], language: str | None = None) -> Annotations:
+def read_annotations(
+  form: str, paths: Sequence[str], language: str | None = None, *, for_scoring: bool = False
+) -> Annotations:
   """Reads annotation files of one form; several files are read as one.
 
   Args:
     form: a key of ``FORMATS``, or ``package.module:read``.
     paths: the files.
-    language: which captions to read, where the form has those of several languages.
+    language: which captions to read, where the form has captions in several languages.
+    for_scoring: keep captions and split names as written (see ``Annotations``).
 
   Raises:
     DataError: unknown form or language, missing or malformed file (with line or key),
@@ -61,12 +65,12 @@ def read_annotations(form: str, paths: Sequence[str], language: str | None = Non
   """
   readers = find(form)
   language = _language(form, list(readers), language)
-  found = [pathlib.Path(path) for path in paths]
-  for path in found:
+  files = [pathlib.Path(path) for path in paths]
+  for path in files:
     if not path.exists():
       raise DataError(f'{path}: no such annotation file')
-  annotations = readers[language](found)
-  annotations.language = language
+  annotations = Annotations(language=language, for_scoring=for_scoring)
+  readers[language](files, annotations)
   if not annotations.videos:
     raise DataError(f'{", ".join(paths)}: no video in it; is it of the format {form!r}?')
   return annotations
@@ -86,13 +90,15 @@ def find(form: str) -> Mapping[str | None, Reader]:
   return FORMATS[form]
 
 
-def _language(form: str, known: list[str | None], wanted: str | None) -> str | None:
-  """The key of the form's reader; DataError where one has to be chosen, or there is none such."""
-  if wanted is None and len(known) == 1:
+def _language(form: str, known: list[str | None], language: str | None) -> str | None:
+  """The key of the form's reader; DataError if the language must be given, or has no reader."""
+  if language is None and len(known) == 1:
     return known[0]
-  if wanted in known:
-    return wanted
+  if language in known:
+    return language
   if known == [None]:
-    raise DataError(f'--language={wanted}: the format {form!r} is of no one language; leave it out')
+    raise DataError(
+      f'--language={language}: the format {form!r} does not name languages; leave it out'
+    )
   codes = ' or '.join(f'--language={code}' for code in known)
   raise DataError(f'the format {form!r} has captions in certain languages; give {codes}')

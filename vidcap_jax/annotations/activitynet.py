@@ -9,18 +9,17 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_json
-from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
+from vidcap_jax.annotations.model import Annotations, Entry, Located, split_in_name
 from vidcap_jax.errors import DataError
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one or more files.
 
   Raises:
     DataError: not such a file; a video with unlike numbers of segments and sentences, with times
       that are no pair of numbers, or described by two files.
   """
-  annotations = Annotations()
   files: dict[str, pathlib.Path] = {}
   for path in paths:
     data = read_json(path)
@@ -32,11 +31,10 @@ def read(paths: Sequence[pathlib.Path]) -> Annotations:
         'with other segments; build two data sets'
       )
     files |= dict.fromkeys(data, path)
-    annotations.read(path, _entries(data, split_in_name(path)))
-  return annotations
+    annotations.add_file(path, _entries(data, split_in_name(path)))
 
 
-def _entries(data: dict, split: str | None) -> Iterator[tuple[str, Entry | str]]:
+def _entries(data: dict, split: str | None) -> Iterator[Located]:
   for video, described in data.items():
     where = repr(video)
     if not isinstance(described, dict):

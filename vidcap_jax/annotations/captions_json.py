@@ -1,57 +1,51 @@
 """Captions by video: ``{"id": ["caption", ...]}``, as JSON or as a pickle.
 
-Of a video there may be, in place of the list of texts: one text; a list of lists of words, or of
-objects with ``caption``; an object with the list under ``captions``; an object of texts by sentence
-id. A file's name may say its split, as train.json does.
+In place of the list of texts a video may have: one text; a list of lists of words, or of objects
+with ``caption``; an object with the list under ``captions``; an object of texts by sentence id. A
+file may also hold a list of objects as in JSON lines (``rows``). A file's name may hold its split,
+as in train.json.
 """
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vidcap_jax.annotations.files import read_json, read_pickle
-from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
+from vidcap_jax.annotations.model import Annotations, Entry, Located, split_in_name
+from vidcap_jax.annotations.rows import caption_texts, list_entries
 from vidcap_jax.errors import DataError
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one or more JSON files.
 
   Raises:
-    DataError: not such a file, or captions of no such kind.
+    DataError: another form, or captions that are no texts.
   """
-  return _read(paths, read_json)
-
-
-def read_pickles(paths: Sequence[pathlib.Path]) -> Annotations:
-  """Reads one or more pickles, without running code that is in them; errors as ``read``."""
-  return _read(paths, read_pickle)
-
-
-def _read(paths: Sequence[pathlib.Path], load: Callable[[pathlib.Path], Any]) -> Annotations:
-  annotations = Annotations()
   for path in paths:
-    data = load(path)
-    if not isinstance(data, dict):
-      raise DataError(f'{path}: not captions by id, {{"id": ["caption", …]}}')
-    split = split_in_name(path)
-    # dict's own items: a pickle can give an OrderedDict an attribute of that name.
-    entries = ((repr(i), Entry(i, _captions(found), split)) for i, found in dict.items(data))
-    annotations.read(path, entries)
-  return annotations
+    annotations.add_file(path, entries(read_json(path), path))
 
 
-def _captions(found: Any) -> Any:
-  """A video's captions as texts; what is of no known kind as it is, to be refused."""
-  if isinstance(found, dict):
-    values = dict.values(found)
-    found = found['captions'] if 'captions' in found else list(values)
-  return [_caption(item) for item in found] if isinstance(found, list | tuple) else found
+def read_pickles(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
+  """Reads one or more pickles, without running code that is in them; errors as ``read``."""
+  for path in paths:
+    annotations.add_file(path, entries(read_pickle(path), path))
 
 
-def _caption(item: Any) -> Any:
-  if isinstance(item, dict):
-    return item.get('caption')
-  if isinstance(item, list | tuple) and all(isinstance(word, str) for word in item):
-    return ' '.join(item)
-  return item
+def entries(data: Any, path: pathlib.Path) -> Iterator[Located]:
+  """The entries of a file's contents."""
+  if isinstance(data, list):
+    yield from list_entries(data, path)
+    return
+  if not isinstance(data, dict):
+    raise DataError(f'{path}: not captions by id, {{"id": ["caption", …]}}')
+  split = split_in_name(path)
+  # dict's own items: a pickle can give an OrderedDict an attribute of that name.
+  for video_id, captions in dict.items(data):
+    yield repr(video_id), Entry(video_id, _captions(captions), split)
+
+
+def _captions(captions: Any) -> Any:
+  if isinstance(captions, dict):
+    captions = captions['captions'] if 'captions' in captions else list(dict.values(captions))
+  return caption_texts(captions)

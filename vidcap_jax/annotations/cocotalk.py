@@ -13,14 +13,14 @@ import numpy as np
 
 from vidcap_jax.annotations.files import read_json
 from vidcap_jax.annotations.karpathy import split_of
-from vidcap_jax.annotations.model import Annotations, Entry
+from vidcap_jax.annotations.model import Annotations, Entry, Located
 from vidcap_jax.errors import DataError
 
 UNKNOWN = 'UNK'
 _NUMBERS = ('labels', 'label_start_ix', 'label_end_ix')
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one pair of files.
 
   Raises:
@@ -40,8 +40,7 @@ def read(paths: Sequence[pathlib.Path]) -> Annotations:
       f'{words[0]} has {len(images)} images, {labels[0]} has the captions of {len(starts)}; '
       'are both of one data set?'
     )
-  annotations = Annotations()
-  annotations.read(words[0], _entries(images, names, numbers, starts, ends))
+  annotations.add_file(words[0], _entries(images, names, numbers, starts, ends))
   captions = [c for video in annotations.videos.values() for c in video.captions]
   full = int((numbers != 0).all(axis=1).sum()) if numbers.shape[1] else 0
   unknown = sum(UNKNOWN in caption.split() for caption in captions)
@@ -51,7 +50,6 @@ def read(paths: Sequence[pathlib.Path]) -> Annotations:
       f'fill all {numbers.shape[1]} words and may be cut; references should come from the text '
       '(--format=karpathy)'
     )
-  return annotations
 
 
 def _words(path: pathlib.Path) -> tuple[dict[int, str], list]:
@@ -91,7 +89,7 @@ def _labels(path: pathlib.Path) -> tuple[np.ndarray, ...]:
   return numbers, starts, ends
 
 
-def _entries(images, names, numbers, starts, ends) -> Iterator[tuple[str, Entry | str]]:
+def _entries(images, names, numbers, starts, ends) -> Iterator[Located]:
   for i, (image, start, end) in enumerate(zip(images, starts.tolist(), ends.tolist(), strict=True)):
     where = f'images[{i}]'
     if not isinstance(image, dict):

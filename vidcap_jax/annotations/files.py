@@ -1,4 +1,4 @@
-"""Annotation files as text, JSON or tables; what cannot be read is an error that says where."""
+"""Reads files as text, lines, JSON, pickles or tables; errors name the file and the place."""
 
 import codecs
 import csv
@@ -36,8 +36,10 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[str, str]]:
   Raises:
     DataError: as ``read_text``.
   """
-  # Not splitlines(): captions may hold characters that it takes for line breaks.
-  for number, line in enumerate(read_text(path).split('\n'), 1):
+  text = read_text(path)
+  # Not splitlines(): captions may hold characters that it takes for line breaks, such as U+2028.
+  line_break = '\n' if '\n' in text else '\r'
+  for number, line in enumerate(text.split(line_break), 1):
     if line.strip():
       yield f'line {number}', line.rstrip('\r')
 
@@ -46,7 +48,7 @@ def read_json(path: pathlib.Path):
   """A JSON file's contents.
 
   Raises:
-    DataError: not JSON, or an object that has a key twice, of which all but one would be lost.
+    DataError: not JSON, or an object with a key that occurs twice (json would keep the last).
   """
   text = read_text(path)
   try:
@@ -63,34 +65,34 @@ def read_pickle(path: pathlib.Path):
   """
   try:
     with path.open('rb') as file:
-      return _texts(load_plain(file), 8)
+      return _decoded(load_plain(file), 8)
   except OSError as error:
     raise DataError(f'{path}: cannot be read: {error.strerror}') from None
   except (PickleError, UnicodeDecodeError) as error:
     raise DataError(f'{path}: {error}') from None
 
 
-def _texts(value, depth: int):
-  """The same with Python 2's texts, which come as bytes, as texts."""
-  if not depth:  # One that holds itself ends here.
+def _decoded(value, depth: int):
+  """The value with Python 2's texts, which are bytes in a pickle, as texts."""
+  if not depth:  # A container that holds itself ends here.
     raise PickleError('containers nested too deep')
   if isinstance(value, bytes):
     return value.decode()
   if isinstance(value, list | tuple):
-    return [_texts(item, depth - 1) for item in value]
+    return [_decoded(item, depth - 1) for item in value]
   if not isinstance(value, dict):
     return value
-  found = {
-    key.decode() if isinstance(key, bytes) else key: _texts(v, depth - 1)
+  decoded = {
+    key.decode() if isinstance(key, bytes) else key: _decoded(v, depth - 1)
     for key, v in dict.items(value)
   }
-  if len(found) < len(value):
-    raise PickleError('two keys of one name')
-  return found
+  if len(decoded) < len(value):
+    raise PickleError('two keys of the same name')
+  return decoded
 
 
 def parse_json(text: str):
-  """What JSON text says; ValueError if it isn't JSON, nested too deep, or has a key twice."""
+  """Parses JSON; ValueError if it isn't JSON, is nested too deep, or has a key twice."""
   try:
     return json.loads(text, object_pairs_hook=_object)
   except RecursionError:
@@ -98,21 +100,22 @@ def parse_json(text: str):
 
 
 def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-  found = dict(pairs)
-  if len(found) < len(pairs):
+  parsed = dict(pairs)
+  if len(parsed) < len(pairs):
     twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-    raise ValueError(f'{len(twice)} keys are there twice in one object: {", ".join(twice[:5])}')
-  return found
+    raise ValueError(f'{len(twice)} keys are twice in one object: {", ".join(twice[:5])}')
+  return parsed
 
 
 def read_table(
-  path: pathlib.Path, columns: Sequence[Sequence[str]]
+  path: pathlib.Path, columns: Sequence[Sequence[str]], delimiter: str | None = None
 ) -> Iterator[tuple[str, dict[str, str] | str]]:
-  """The rows of a comma-separated file with a header (tab-separated, if it is called .tsv).
+  """The rows of a table with a header.
 
   Args:
     path: the file.
-    columns: of each group of names, one has to be in the header.
+    columns: groups of names; the header must have a name of each group.
+    delimiter: between fields; by default a tab for .tsv and a comma for any other file.
 
   Yields:
     The place, and the row by column or what is wrong with it.
@@ -120,7 +123,7 @@ def read_table(
   Raises:
     DataError: no usable header, or text that is not CSV, such as a quote that is never closed.
   """
-  delimiter = '\t' if path.suffix.lower() == '.tsv' else ','
+  delimiter = delimiter or ('\t' if path.suffix.lower() == '.tsv' else ',')
   text = io.StringIO(read_text(path), newline='')
   reader = csv.DictReader(text, delimiter=delimiter, strict=True)
   try:
@@ -131,10 +134,13 @@ def read_table(
       fits = None not in row and None not in row.values()
       yield (
         f'line {reader.line_num}',
-        row if fits else f'not {len(header)} fields, as the header has',
+        row if fits else f'not {len(header)} fields, as the header has; quote fields with commas',
       )
   except csv.Error as error:
-    raise DataError(f'{path}: line {reader.line_num + 1}: not CSV: {error}') from None
+    raise DataError(
+      f'{path}: line {reader.line_num + 1}: not CSV: {error}; '
+      'is each quote closed, and each quote inside a field doubled?'
+    ) from None
 
 
 def _check_header(
@@ -147,11 +153,11 @@ def _check_header(
         f'found: {", ".join(header) or "nothing"}'
       )
   if len(set(header)) != len(header):
-    raise DataError(f'{path}: a column name is there twice: {", ".join(header)}')
+    raise DataError(f'{path}: a column name occurs twice: {", ".join(header)}')
 
 
 def malformed(path: pathlib.Path, problems: Sequence[tuple[str, str]]) -> DataError:
-  """One error for all malformed places of a file: (where in the file, what), five of them shown."""
+  """One error for a file's problems, pairs of a place and what is wrong; five of them are shown."""
   shown = '; '.join(f'{where}: {what}' for where, what in problems[:5])
   more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
   return DataError(f'{path}: {shown}{more}')

@@ -8,22 +8,20 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_json
-from vidcap_jax.annotations.model import Annotations, Entry
+from vidcap_jax.annotations.model import Annotations, Entry, Located
 from vidcap_jax.errors import DataError
 
 REST = 'restval'
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one or more files.
 
   Raises:
     DataError: not such a file, or an entry without what it needs.
   """
-  annotations = Annotations()
   for path in paths:
-    annotations.read(path, _entries(path))
-  return annotations
+    annotations.add_file(path, entries(read_json(path), path))
 
 
 def split_of(image: dict):
@@ -31,8 +29,8 @@ def split_of(image: dict):
   return 'train' if image.get('split') == REST else image.get('split')
 
 
-def _entries(path: pathlib.Path) -> Iterator[tuple[str, Entry | str]]:
-  data = read_json(path)
+def entries(data, path: pathlib.Path) -> Iterator[Located]:
+  """The entries of a file's JSON."""
   if not isinstance(data, dict) or not isinstance(data.get('images'), list):
     raise DataError(f'{path}: not such a file: it needs an object with a list "images"')
   for i, image in enumerate(data['images']):

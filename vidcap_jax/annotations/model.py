@@ -1,4 +1,4 @@
-"""What every annotation reader returns, and how entries of its files get into it."""
+"""Annotations: what every reader fills, by adding the entries of its files."""
 
 import dataclasses
 import pathlib
@@ -17,13 +17,13 @@ EMPTY = 'empty'  # Why a caption is left out; readers may have other reasons.
 
 @dataclasses.dataclass
 class AnnotatedVideo:
-  """One video (or clip of one) of an annotation.
+  """One video, or clip of a video, of an annotation.
 
   Attributes:
-    video_id: names its features too.
-    captions: cleaned, in file order; one that is there twice is kept twice.
+    video_id: also the name of its features.
+    captions: cleaned, in file order; a caption that occurs twice is kept twice.
     split, category: where given.
-    source: what it is a clip of, where known: a URL, a YouTube id, a movie.
+    source: what the clip was cut from, where known: a URL, a YouTube id, a movie.
   """
 
   video_id: str
@@ -35,7 +35,7 @@ class AnnotatedVideo:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """What one place of a file says of one video: values as they stand there, of whatever type.
+  """What one place of a file says about one video: the values as written, of whatever type.
 
   ``captions`` is a text, a list of texts, or None; every other field may be None.
   """
@@ -47,26 +47,33 @@ class Entry:
   source: Any = None
 
 
+# One row, line or item of a file: its place, and its entry or what is wrong with it.
+Located = tuple[str, Entry | str]
+
+
 @dataclasses.dataclass
 class Annotations:
-  """All that annotation files say.
+  """The videos of one or more annotation files.
 
   Attributes:
     videos: by id, in file order.
-    language: of the captions, where the form tells: ``en``, ``zh``.
-    left_out: captions left out: reason -> id of the video of each.
-    notes: what is odd, for people.
-    undecided: why there are no splits, where the files do have something in their place.
+    language: of the captions, where the form determines it: ``en``, ``zh``.
+    for_scoring: keep captions (empty ones too) and split names exactly as written, and ignore
+      categories: scorers compare the text itself. A data set is built from cleaned captions.
+    left_out: captions left out: reason -> the video id of each.
+    notes: remarks for the user.
+    undecided: why the splits in the files can't be used, if so.
   """
 
   videos: dict[str, AnnotatedVideo] = dataclasses.field(default_factory=dict)
   language: str | None = None
+  for_scoring: bool = False
   left_out: dict[str, list[str]] = dataclasses.field(default_factory=dict)
   notes: list[str] = dataclasses.field(default_factory=list)
   undecided: str = ''
 
-  def read(self, path: pathlib.Path, entries: Iterable[tuple[str, Entry | str]]) -> None:
-    """Adds a file's entries: pairs of a place, and an entry or what is wrong there.
+  def add_file(self, path: pathlib.Path, entries: Iterable[Located]) -> None:
+    """Adds a file's entries.
 
     Raises:
       DataError: some entries can't be used; they are named by place.
@@ -90,52 +97,59 @@ class Annotations:
       DataError: a value of the wrong type, or one that contradicts an earlier entry.
     """
     video_id = read_id(entry.video_id)
-    captions = entry.captions
-    if captions is None:
-      captions = ()
-    elif isinstance(captions, str):
+    captions = () if entry.captions is None else entry.captions
+    if isinstance(captions, str):
       captions = (captions,)
     if not isinstance(captions, list | tuple) or not all(isinstance(c, str) for c in captions):
       raise DataError(f'captions of {video_id!r} are neither a text nor a list of texts')
     video = self.videos.setdefault(video_id, AnnotatedVideo(video_id))
+    if self.for_scoring:
+      video.captions += captions
+    else:
+      self._add_cleaned(video, captions)
+      _set_category(video, entry.category)
+    self._set_split(video, entry.split)
+    if isinstance(entry.source, str) and entry.source.strip():
+      video.source = entry.source.strip()
+
+  def _add_cleaned(self, video: AnnotatedVideo, captions: Iterable[str]) -> None:
     for caption in captions:
       if text := clean(caption):
         video.captions.append(text)
       else:
-        self.leave_out(EMPTY, video_id)
-    if entry.split not in (None, ''):
-      if not isinstance(entry.split, str):
-        raise DataError(f'"split" is {entry.split!r}, not a name')
-      split = normalize_split(entry.split)
-      if video.split not in (None, split):
-        raise DataError(
-          f'video {video_id!r} is in split {split!r} here and in {video.split!r} before; '
-          'a video belongs to one split'
-        )
-      video.split = split
-    if entry.category not in (None, ''):
-      category = _category(entry.category)
-      if video.category not in (-1, category):
-        raise DataError(
-          f'video {video_id!r} is of category {category} here and of {video.category} before'
-        )
-      video.category = category
-    if isinstance(entry.source, str) and entry.source.strip():
-      video.source = entry.source.strip()
+        self.leave_out(EMPTY, video.video_id)
+
+  def _set_split(self, video: AnnotatedVideo, value) -> None:
+    """Sets a video's split; None and '' leave it, as a split belongs to the video, not the row."""
+    if value in (None, ''):
+      return
+    if not isinstance(value, str):
+      raise DataError(f'"split" is {value!r}, not a name')
+    split = value.strip() if self.for_scoring else normalize_split(value)
+    if video.split is not None and usual_name(video.split) != usual_name(split):
+      raise DataError(
+        f'video {video.video_id!r} is in split {split!r} here and in {video.split!r} before; '
+        'a video belongs to one split'
+      )
+    video.split = video.split or split
 
   def leave_out(self, reason: str, video_id: str) -> None:
-    """Counts a caption that is not taken."""
+    """Counts a caption that is left out."""
     self.left_out.setdefault(reason, []).append(video_id)
 
 
 def read_id(value) -> str:
   """A video id: a text without white space at its ends, or a whole number.
 
+  7.0 is read as 7: programs that rewrite a table make floats of its whole numbers.
+
   Raises:
     DataError: anything else, and texts that are empty or hold control characters.
   """
   if type(value) is int:
     return str(value)
+  if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    return str(int(value))
   if not isinstance(value, str):
     raise DataError('no video id' if value is None else f'the video id {value!r} is not a text')
   name = value.strip()
@@ -146,13 +160,19 @@ def read_id(value) -> str:
   return name
 
 
-def _category(value) -> int:
-  """A category: a number from 0 on, or its digits."""
+def _set_category(video: AnnotatedVideo, value) -> None:
+  """Sets a video's category, a number from 0 on or its digits; None and '' leave it."""
+  if value in (None, ''):
+    return
   if isinstance(value, str) and re.fullmatch(r'\s*[0-9]{1,9}\s*', value):
     value = int(value)
-  if type(value) is int and 0 <= value < 2**31:
-    return value
-  raise DataError(f'"category" is {value!r}, not a number from 0 on')
+  if type(value) is not int or not 0 <= value < 2**31:
+    raise DataError(f'"category" is {value!r}, not a number from 0 on')
+  if video.category not in (-1, value):
+    raise DataError(
+      f'video {video.video_id!r} is of category {value} here and of {video.category} before'
+    )
+  video.category = value
 
 
 def normalize_split(name: str) -> str:
@@ -168,9 +188,9 @@ def normalize_split(name: str) -> str:
 
 
 def split_in_name(path: pathlib.Path) -> str | None:
-  """The split that a file's name says: ``val`` for sents_val_lc_nopunc.txt, val_1.json.
+  """The split in a file's name: ``val`` for sents_val_lc_nopunc.txt, val_1.json.
 
-  None if it says none, or several.
+  None if the name holds no split, or several.
   """
   found = {SPELLINGS[p] for p in re.split(r'[^a-z]+', path.stem.lower()) if p in SPELLINGS}
   return found.pop() if len(found) == 1 else None

@@ -1,22 +1,22 @@
 r"""MSVD in the S2VT text form: ``sents_{train,val,test}_lc_nopunc.txt``, lines ``vidN\tcaption``.
 
-The split is in the file name. Given is the folder that holds the files, or the files themselves.
+The split is in the file name. Either the folder of the files is given or the files themselves.
 """
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from vidcap_jax.annotations.files import read_lines
-from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
+from vidcap_jax.annotations.model import Annotations, split_in_name
+from vidcap_jax.annotations.rows import tab_entries
 from vidcap_jax.data.split_names import SPLIT_NAMES
 from vidcap_jax.errors import DataError
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads the three files, or as many of them as there are.
 
   Raises:
-    DataError: no such files in the folder, a file name that says no split, a line without a tab.
+    DataError: no such files in the folder, a file name without a split, a line without a tab.
   """
   files = []
   for path in paths:
@@ -28,19 +28,7 @@ def read(paths: Sequence[pathlib.Path]) -> Annotations:
     else:
       files.append(path)
   order = list(SPLIT_NAMES)
-  annotations = Annotations()
   for path in sorted(files, key=lambda f: order.index(split_in_name(f) or order[0])):
-    split = split_in_name(path)
-    if split is None:
-      raise DataError(f'{path}: the file name must say its split, as in sents_train_lc_nopunc.txt')
-    annotations.read(path, _entries(path, split))
-  return annotations
-
-
-def _entries(path: pathlib.Path, split: str) -> Iterator[tuple[str, Entry | str]]:
-  for where, line in read_lines(path):
-    video_id, tab, caption = line.partition('\t')
-    if tab and video_id.strip():
-      yield where, Entry(video_id, caption, split)
-    else:
-      yield where, f'not "id<TAB>caption": {line[:60]!r}'
+    if split_in_name(path) is None:
+      raise DataError(f'{path}: the file name must hold its split, as sents_train_lc_nopunc.txt')
+    annotations.add_file(path, tab_entries(path))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_table
-from vidcap_jax.annotations.model import Annotations, Entry, read_id, split_in_name
+from vidcap_jax.annotations.model import Annotations, Entry, Located, read_id, split_in_name
 from vidcap_jax.annotations.text import script
 from vidcap_jax.errors import DataError
 
@@ -22,27 +22,25 @@ _SECONDS = re.compile(r'([0-9]+)(\.0*)?')
 COLUMNS = ('VideoID', 'Start', 'End', 'Language', 'Description')
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads the corpus.
 
   Raises:
     DataError: a column is missing, or a row has no id or times that are not whole seconds.
   """
-  annotations = Annotations()
   scripts: dict[str, list[str]] = {}
   for path in paths:
-    annotations.read(path, _entries(path, annotations, scripts))
+    annotations.add_file(path, _entries(path, annotations, scripts))
   for name, places in scripts.items():
     annotations.notes.append(
       f'{len(places)} captions are labelled English and written in {name} letters; '
       f'they are kept (first: {places[0]})'
     )
-  return annotations
 
 
 def _entries(
   path: pathlib.Path, annotations: Annotations, scripts: dict[str, list[str]]
-) -> Iterator[tuple[str, Entry | str]]:
+) -> Iterator[Located]:
   split = split_in_name(path)
   for where, row in read_table(path, [(name,) for name in COLUMNS]):
     if isinstance(row, str):

@@ -12,7 +12,7 @@ from vidcap_jax.annotations.model import (
   read_id,
   split_in_name,
 )
-from vidcap_jax.annotations.rows import ID_FIELDS
+from vidcap_jax.annotations.rows import ID_FIELDS, is_header
 from vidcap_jax.errors import DataError
 
 
@@ -53,7 +53,7 @@ def read_splits(paths: Iterable) -> dict[str, list[str]]:
   for path in map(pathlib.Path, paths):
     if not path.is_file():
       raise DataError(f'{path}: no such split file, nor one of {", ".join(published.NUMBERED)}')
-    for name, ids in _listed(path):
+    for name, ids in split_lists(path):
       try:
         split = normalize_split(name)
         if split in splits:
@@ -71,8 +71,8 @@ def read_splits(paths: Iterable) -> dict[str, list[str]]:
   return splits
 
 
-def _listed(path: pathlib.Path) -> list[tuple[str, list]]:
-  """(split, ids as they stand there) of one file."""
+def split_lists(path: pathlib.Path) -> list[tuple[str, list]]:
+  """The lists of a split file, each with its split's name; names and ids are as written."""
   if path.suffix.lower() == '.json':
     data = read_json(path)
     if isinstance(data, dict) and 'ix_to_word' in data and isinstance(data.get('videos'), dict):
@@ -94,9 +94,10 @@ def _listed(path: pathlib.Path) -> list[tuple[str, list]]:
 
 
 def _lines(path: pathlib.Path) -> list:
-  """The ids in a text, one a line, or as one JSON list."""
+  """The ids in a text, one a line (below a header, if there is one), or as one JSON list."""
   if not read_text(path).lstrip().startswith('['):
-    return [line for _, line in read_lines(path)]
+    lines = [line for _, line in read_lines(path)]
+    return lines[1:] if lines and is_header(lines[0]) else lines
   try:
     found = parse_json(read_text(path))
   except ValueError as error:
@@ -159,9 +160,9 @@ def assign(
     return {normalize_split(everything): list(videos.values())}, []
   if listed is None:
     split_of = {v.video_id: v.split for v in videos.values() if v.split is not None}
-    if not split_of:
+    if annotations.undecided or not split_of:
       raise DataError(
-        f'{annotations.undecided or "the annotation says no splits"}; give a split file with '
+        f'{annotations.undecided or "the annotation names no splits"}; give a split file with '
         f'--splits=FILE, published ones with --splits={"|".join(published.NUMBERED)}, '
         'or put all videos into one with --split=train (or test)'
       )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_json
-from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
+from vidcap_jax.annotations.model import Annotations, Entry, Located, split_in_name
 from vidcap_jax.errors import DataError
 
 CAPTIONS = {'en': 'enCap', 'zh': 'chCap'}
@@ -19,38 +19,37 @@ CAPTIONS = {'en': 'enCap', 'zh': 'chCap'}
 _CLIP = re.compile(r'(.+)_([0-9]{6})_([0-9]{6})')
 
 
-def read(paths: Sequence[pathlib.Path], language: str) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations, language: str) -> None:
   """Reads one or more files.
 
   Args:
     paths: the files.
+    annotations: where the videos are added.
     language: a key of ``CAPTIONS``.
 
   Raises:
     DataError: not JSON, an entry without id or with captions that are no texts, or captions in
       the other language alone.
   """
-  annotations = Annotations()
   others = 0
   for path in paths:
     data = read_json(path)
     if not isinstance(data, list):
       raise DataError(f'{path}: not a VATEX file: it needs a list of objects with "videoID"')
-    annotations.read(path, _entries(data, _split(path), CAPTIONS[language]))
+    annotations.add_file(path, _entries(data, _split(path), CAPTIONS[language]))
     others += sum(isinstance(e, dict) and any(key in e for key in CAPTIONS.values()) for e in data)
   if others and not any(v.captions for v in annotations.videos.values()):
     raise DataError(
       f'no caption under "{CAPTIONS[language]}" in {", ".join(map(str, paths))}; '
       'is --language the right one?'
     )
-  return annotations
 
 
 def _split(path: pathlib.Path) -> str | None:
   return 'private_test' if 'private_test' in path.stem.lower() else split_in_name(path)
 
 
-def _entries(data: list, split: str | None, key: str) -> Iterator[tuple[str, Entry | str]]:
+def _entries(data: list, split: str | None, key: str) -> Iterator[Located]:
   for i, item in enumerate(data):
     where = f'[{i}]'
     if not isinstance(item, dict):

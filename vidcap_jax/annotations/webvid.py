@@ -7,22 +7,20 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_table
-from vidcap_jax.annotations.model import Annotations, Entry, split_in_name
+from vidcap_jax.annotations.model import Annotations, Entry, Located, split_in_name
 
 
-def read(paths: Sequence[pathlib.Path]) -> Annotations:
+def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one or more files.
 
   Raises:
     DataError: no such columns, or rows that don't fit them, named by line.
   """
-  annotations = Annotations()
   for path in paths:
-    annotations.read(path, _entries(path))
-  return annotations
+    annotations.add_file(path, _entries(path))
 
 
-def _entries(path: pathlib.Path) -> Iterator[tuple[str, Entry | str]]:
+def _entries(path: pathlib.Path) -> Iterator[Located]:
   split = split_in_name(path)
   for where, row in read_table(path, [('videoid',), ('name',)]):
     if isinstance(row, str):

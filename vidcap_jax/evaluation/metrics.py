@@ -228,7 +228,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     '--split', help='score only this split of the references (default: all their videos)'
   )
   parser.add_argument(
-    '--splits', metavar='FILE', help="json {split: [ids]}, in place of the references' own splits"
+    '--splits',
+    metavar='FILE',
+    help="json {split: [ids]}, or a list of ids, in place of the references' own splits",
+  )
+  parser.add_argument(
+    '--format',
+    metavar='NAME',
+    help='of the references, one of those of data_prep.build (default: recognized)',
+  )
+  parser.add_argument(
+    '--language', help='which captions of the references to score, where --format has several'
   )
   parser.add_argument(
     '--by_character', action='store_true', help='compare Chinese captions by character'
@@ -250,7 +260,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         check_output(flag, file)
     require_java()
     hypotheses = caption_files.read_hypotheses(options.hypotheses)
-    references = caption_files.read_references(options.references, options.split, options.splits)
+    references = caption_files.read_references(
+      options.references,
+      options.split,
+      options.splits,
+      form=options.format,
+      language=options.language,
+    )
     corpus, per_video = score(
       hypotheses,
       references,

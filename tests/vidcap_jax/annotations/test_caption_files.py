@@ -63,46 +63,43 @@ def test_hypotheses_as_lines_and_tables(tmp_path):
 @pytest.mark.parametrize(
   ('name', 'content', 'message'),
   [
-    ('h.json', '{"v1": "a", "v1": "b"}', '1 keys appear more than once: v1'),
-    ('h.json', [{'id': 'v1', 'caption': 'a'}] * 2, '1 ids are named more than once: v1'),
-    ('h.json', {'v1': ['a', 'b'], 'v2': []}, '2 videos do not have exactly one caption: v1, v2'),
-    ('h.txt', 'v1\ta\nv1\tb\n', '1 ids are named more than once: v1'),
-    ('h.txt', 'v1 a dog\n', r'h\.txt, line 1: expected id, tab, caption'),
-    ('h.jsonl', '{"id": "v1", "caption": "a"}\n{"id":', r'h\.jsonl, line 2 is not JSON'),
-    ('h.json', '[{"caption": "a"}]', r'item 0: no id \(one of video_id'),
-    ('h.json', '[{"id": "v1"}]', 'item 0: no caption'),
-    ('h.json', '{"v1": 3}', 'v1: expected a caption or a list of captions'),
-    ('h.json', '["a dog"]', 'item 0: no id'),
-    ('h.json', '"a dog"', 'expected a json object or list'),
-    ('h.json', '{}', 'holds no captions'),
-    (
-      'h.csv',
-      'id,caption\nv1,a dog, runs\n',
-      'row 1: not the 2 fields of its first line; a caption',
-    ),
-    ('h.csv', 'id,caption\nv1\n', 'row 1: not the 2 fields'),
-    ('h.csv', 'id;caption\nv1;a\n', 'row 1: no id .*; it has: id;caption'),
-    ('h.doc', 'x', r'unknown kind of captions file; known: \.json'),
+    ('h.json', '{"v1": "a", "v1": "b"}', '1 keys .*: v1'),
+    ('h.json', [{'id': 'v1', 'caption': 'a'}] * 2, r'1 videos .*one caption: v1 \(2\)'),
+    ('h.json', {'v1': ['a', 'b'], 'v2': []}, r'2 videos .*one caption: v1 \(2\), v2 \(0\)'),
+    ('h.json', '[{"id": "v1"}]', r'one caption: v1 \(0\)'),
+    ('h.txt', 'v1\ta\nv1\tb\n', r'one caption: v1 \(2\)'),
+    ('h.txt', 'v1 a dog\n', 'line 1: .*id<TAB>caption'),
+    ('h.jsonl', '{"id": "v1", "caption": "a"}\n{"id":', 'line 2: not JSON'),
+    ('h.json', '[{"caption": "a"}]', r'\[0\]: no id.* video_id'),
+    ('h.json', '{"v1": 3}', "captions of 'v1'"),
+    ('h.json', '["a dog"]', r'\[0\]: not a JSON object'),
+    ('h.json', '"a dog"', 'captions by id'),
+    ('h.json', '{}', 'no captions'),
+    ('h.csv', 'id,caption\nv1,a dog, runs\n', 'line 2: not 2 fields.*quote'),
+    ('h.csv', 'id,caption\nv1\n', 'line 2: not 2 fields'),
+    ('h.csv', 'id;caption\nv1;a\n', 'columns.* video_id .*found: id;caption'),
+    ('h.doc', 'x', r'known: \.json'),
   ],
 )
 def test_bad_hypotheses_are_refused(tmp_path, name, content, message):
-  with pytest.raises(DataError, match=message):
+  with pytest.raises(DataError, match=message) as error:
     caption_files.read_hypotheses(write(tmp_path / name, content))
+  assert name in str(error.value)
 
 
 @pytest.mark.parametrize(
   ('content', 'message'),
   [
-    ({**MSRVTT, 'videos': [{'id': 7}]}, r'video 0: no id \(video_id\); it has: id'),
-    ({**MSRVTT, 'videos': ['video0']}, r'video 0: no id \(video_id\)'),
-    ({**MSRVTT, 'videos': {'video0': 'train'}}, "a list under 'videos', got dict"),
-    ({**MSRVTT, 'videos': [{'video_id': 'v', 'split': 3}]}, 'video 0: split is 3, not a name'),
-    ({**MSRVTT, 'videos': [{'video_id': ['v']}]}, r"video 0: the id \['v'\] is neither a text"),
-    ({**MSRVTT, 'sentences': [3]}, 'sentence 0: no id'),
-    ({'images': [{'file_name': 'a'}], 'annotations': []}, r'image 0: no id \(id\); it has: file'),
-    ({'images': 7, 'annotations': []}, "a list under 'images', got int"),
-    ({'annotations': [{'image_id': {}, 'caption': 'a'}]}, 'annotation 0: the id {} is neither'),
-    ([{'id': 'v', 'caption': 'a', 'split': ['test']}], r"item 0: split is \['test'\], not a name"),
+    ({**MSRVTT, 'videos': [{'id': 7}]}, r'videos\[0\]: no video id'),
+    ({**MSRVTT, 'videos': ['video0']}, r'videos\[0\]: not an object'),
+    ({**MSRVTT, 'videos': {'video0': 'train'}}, '"videos" is not a list'),
+    ({**MSRVTT, 'videos': [{'video_id': 'v', 'split': 3}]}, r'videos\[0\]: "split" is 3'),
+    ({**MSRVTT, 'videos': [{'video_id': ['v']}]}, r"videos\[0\]: .*id \['v'\]"),
+    ({**MSRVTT, 'sentences': [3]}, r'sentences\[0\]: not an object'),
+    ({'images': [{'file_name': 'a'}], 'annotations': []}, r'images\[0\]: no video id'),
+    ({'images': 7, 'annotations': []}, '"images" is not a list'),
+    ({'annotations': [{'image_id': {}, 'caption': 'a'}]}, r'annotations\[0\]: .*id {}'),
+    ([{'id': 'v', 'caption': 'a', 'split': ['test']}], r"\[0\]: \"split\" is \['test'\]"),
   ],
 )
 def test_bad_references_are_refused(tmp_path, content, message):
@@ -113,12 +110,12 @@ def test_bad_references_are_refused(tmp_path, content, message):
 @pytest.mark.parametrize(
   ('content', 'message'),
   [
-    (b'{"val": {"video0": 1}}', "a list under 'val', got dict"),
-    (b'{"val": null}', "a list under 'val', got NoneType"),
-    (b'["video0"]', "no split 'val'; it has: not a json object"),
-    (b'{"val":', 'is not JSON'),
-    (b'{"val": ["\xe9"]}', 'is not UTF-8'),
-    (None, 'No such file'),
+    (b'{"val": {"video0": 1}}', 'split file'),
+    (b'{"val": null}', 'split file'),
+    (b'["video0"]', 'split file'),
+    (b'{"val":', 'not a JSON file'),
+    (b'{"val": ["\xe9"]}', 'not UTF-8'),
+    (None, 'no such split file'),
   ],
 )
 def test_bad_splits_files_are_refused(tmp_path, content, message):
@@ -131,7 +128,7 @@ def test_bad_splits_files_are_refused(tmp_path, content, message):
 
 def test_a_field_that_no_table_has_is_refused(tmp_path):
   path = write(tmp_path / 'r.csv', f'id,caption\nv1,{"a" * 200_000}\n')
-  with pytest.raises(DataError, match='r.csv is not CSV: field larger'):
+  with pytest.raises(DataError, match='r.csv: line 2: not CSV: field larger'):
     caption_files.read_references(path)
 
 
@@ -159,13 +156,13 @@ def test_msrvtt_references_by_split(tmp_path):
   assert list(caption_files.read_references(path)) == ['video0', 'video1', 'video2']
   splits = write(tmp_path / 's.json', {'val': ['video0'], 'bad': ['video0', 'video9']})
   assert caption_files.read_references(path, 'val', splits) == {'video0': ['two']}
-  with pytest.raises(DataError, match="lacks 1 of the 2 videos of split 'bad': video9"):
+  with pytest.raises(DataError, match="lacks 1 of .* 2 .*'bad': video9"):
     caption_files.read_references(path, 'bad', splits)
-  with pytest.raises(DataError, match="no split 'x'; it has: val, bad"):
+  with pytest.raises(DataError, match="s.json .*'x'.* val, bad"):
     caption_files.read_references(path, 'x', splits)
-  with pytest.raises(DataError, match="no split 'val'; it names: test, train"):
+  with pytest.raises(DataError, match="r.json .*'val'.* train, test"):
     caption_files.read_references(path, 'val')
-  with pytest.raises(DataError, match='no split was named'):
+  with pytest.raises(DataError, match='s.json'):
     caption_files.read_references(path, None, splits)
 
 
@@ -198,9 +195,96 @@ def test_references_of_a_data_set(tiny_data, tmp_path):
   for split in ('val', 'validation'):
     assert caption_files.read_references(tiny_data, split) == want
   for split in (None, 'x'):
-    with pytest.raises(DataError, match='name one of its splits, train, val, test'):
+    with pytest.raises(DataError, match='splits.* train, val, test'):
       caption_files.read_references(tiny_data, split)
-  with pytest.raises(DataError, match='has splits of its own'):
+  with pytest.raises(DataError, match='data set.*splits'):
     caption_files.read_references(tiny_data, 'val', tmp_path / 's.json')
-  with pytest.raises(DataError, match='is not a data set'):
+  with pytest.raises(DataError, match='not a data set'):
     caption_files.read_references(tmp_path, 'val')
+
+
+def test_a_header_above_tabs(tmp_path):
+  """A header is no video, and a third column that it names is not part of the caption."""
+  for name in ('r.txt', 'r.tsv'):
+    text = '\ufeffvideo_id\tcaption\r\nv1\ta man\r\n'
+    assert caption_files.read_references(write(tmp_path / name, text)) == {'v1': ['a man']}
+    text = 'id\tcaption\tsplit\nv1\ta man\ttest\nv1\ta boy\t\nv2\ta dog\ttrain\n'
+    path = write(tmp_path / name, text)
+    assert caption_files.read_references(path, 'test') == {'v1': ['a man', 'a boy']}
+  for text, place in (
+    ('v1\ta man\ttest\n', 'line 1: .*split.* header'),
+    ('video_id\ttext\nv1\ta man\n', 'columns.* caption .*found: video_id, text'),
+  ):
+    with pytest.raises(DataError, match=rf'r\.txt: .*{place}'):
+      caption_files.read_references(write(tmp_path / 'r.txt', text))
+
+
+def test_a_split_belongs_to_the_video(tmp_path):
+  table = 'video_id,caption,split\nv1,a man one,train\nv2,a dog runs,val\nv2,a dog is running,\n'
+  path = write(tmp_path / 'r.csv', table + 'v3,a cow,train\n')
+  assert caption_files.read_references(path, 'val') == {'v2': ['a dog runs', 'a dog is running']}
+  rows = [
+    {'id': 'v2', 'caption': 'a dog runs', 'split': 'val'},
+    {'id': 'v2', 'caption': 'a dog is running'},
+    {'id': 'v3', 'caption': 'a cow', 'split': 'train'},
+  ]
+  for name, text in (('r.jsonl', '\n'.join(map(json.dumps, rows))), ('r.json', rows)):
+    path = write(tmp_path / name, text)
+    assert caption_files.read_references(path, 'val') == {'v2': ['a dog runs', 'a dog is running']}
+  path = write(tmp_path / 'r.csv', table + 'v1,a cow,val\n')
+  with pytest.raises(DataError, match=r"r\.csv: line 5: .*'v1'.*'val'.*'train'"):
+    caption_files.read_references(path)
+
+
+def test_a_lone_quote_in_csv_is_refused(tmp_path):
+  rows = 'v1,"a person plays guitar on stage\nv2,a cat\nv2,"a dog" is running\n'
+  path = write(tmp_path / 'r.csv', 'video_id,caption\n' + rows)
+  with pytest.raises(DataError, match=r'r\.csv: line 2: .*quote'):
+    caption_files.read_references(path)
+
+
+def test_text_is_as_written(tmp_path):
+  """Scores are of the captions that were given, not of what a data set would make of them."""
+  text = ' a &amp; b\u200b '
+  path = write(tmp_path / 'h.json', {'v1': text})
+  assert caption_files.read_hypotheses(path) == {'v1': text}
+
+
+def test_lines_of_any_kind_of_computer(tmp_path):
+  for line_break in ('\n', '\r\n', '\r', '\n\n'):
+    text = line_break.join(['v1\ta man', 'v2\ta "dog', ''])
+    path = tmp_path / 'h.txt'
+    path.write_bytes(text.encode())
+    assert caption_files.read_hypotheses(path) == {'v1': 'a man', 'v2': 'a "dog'}
+
+
+def test_ids_as_numbers(tmp_path):
+  path = write(tmp_path / 'h.json', [{'id': 7.0, 'caption': 'a'}, {'id': ' v1 ', 'caption': 'b'}])
+  assert caption_files.read_hypotheses(path) == {'7': 'a', 'v1': 'b'}
+
+
+def test_candidates_of_an_evaluation(tmp_path):
+  candidates = [{'caption': 'a dog', 'log_prob': -1.0}, {'caption': 'a cat', 'log_prob': -2.0}]
+  item = {'video_id': 'v1', 'caption': 'a dog', 'log_prob': -1.0, 'captions': candidates}
+  assert caption_files.read_hypotheses(write(tmp_path / 'h.json', [item])) == {'v1': 'a dog'}
+
+
+def test_the_split_in_a_files_name(tmp_path):
+  path = write(tmp_path / 'captions_val.json', {'v1': ['a']})
+  assert caption_files.read_references(path, 'val') == {'v1': ['a']}
+  with pytest.raises(DataError, match="'test'.* val"):
+    caption_files.read_references(path, 'test')
+
+
+def test_references_of_a_named_form(tmp_path):
+  path = write(tmp_path / 'a_test.json', [{'videoID': 'v1', 'enCap': ['a'], 'chCap': ['一']}])
+  read = caption_files.read_references
+  assert read(path, 'test', form='vatex', language='zh') == {'v1': ['一']}
+  with pytest.raises(DataError, match='--language=en or --language=zh'):
+    read(path, form='vatex')
+
+
+def test_lists_of_ids_choose_a_split(tmp_path):
+  path = write(tmp_path / 'r.json', MSRVTT)
+  listed = write(tmp_path / 'val_list.txt', 'video_id\nvideo1\n')
+  assert list(caption_files.read_references(path, 'val', listed)) == ['video1']

@@ -20,8 +20,15 @@ def test_captions_by_video(tmp_path):
     ('vid3', None, []),
   ]
   refused('json', write(tmp_path / 'a.json', '{"a": ["b"], "a": ["c"]}'), 'twice in one object: a')
-  refused('json', write(tmp_path / 'a.json', {'a': [{'text': 'b'}]}), "captions of 'a' are nei")
-  refused('json', write(tmp_path / 'a.json', ['a']), 'not captions by id')
+  refused('json', write(tmp_path / 'a.json', {'a': [{'text': 'b'}]}), "captions of 'a'")
+  refused('json', write(tmp_path / 'a.json', ['a']), r'\[0\]: not a JSON object')
+  refused('json', write(tmp_path / 'a.json', '"a"'), 'captions by id')
+
+
+def test_a_list_of_objects(tmp_path):
+  data = [{'image_id': 1, 'id': 7, 'caption': 'a dog'}, {'image_id': 1.0, 'captions': ['a cat']}]
+  found = read_annotations('json', [write(tmp_path / 'val.json', data)])
+  assert listing(found) == [('1', 'val', ['a dog', 'a cat'])]
 
 
 def test_pickles_of_python_2(tmp_path):
@@ -42,7 +49,7 @@ def test_pickles_of_python_2(tmp_path):
     ({'a': [['x', 1]]}, "captions of 'a' are neither"),
     ({'a': {'b': {'c': 'x'}}}, "captions of 'a' are neither"),
     ({'a': 1}, "captions of 'a' are neither"),
-    (['a'], 'not captions by id'),
+    (['a'], 'not a JSON object'),
     ({('a', 1): ['x']}, 'video id'),
     ({'a': [[[[[[[[['x']]]]]]]]]}, 'nested too deep'),
     ({'a': np.zeros(2)}, "captions of 'a' are neither"),

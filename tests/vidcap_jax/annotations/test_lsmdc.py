@@ -33,3 +33,4 @@ def test_mvad(tmp_path):
   assert listing(found) == [('MOVIE_DVS1', 'val', ['SOMEONE nods.']), ('MOVIE_DVS2', 'val', [])]
   assert found.left_out == {'empty': ['MOVIE_DVS2']}
   refused('lsmdc', write(tmp_path / 'a.csv', 'a\tb\tc\n\tx\n'), 'line 1: not "clip.*line 2: no vid')
+  refused('lsmdc', write(tmp_path / 'b.csv', 'video_id\tsentence\na\tx\n'), 'line 1: a header')

@@ -7,6 +7,7 @@ import pytest
 from tests.vidcap_jax.annotations.test_splits import MSRVTT
 from tests.vidcap_jax.annotations.written import listing, sources, with_categories, write
 from vidcap_jax.annotations import read_annotations
+from vidcap_jax.annotations.splits import assign
 from vidcap_jax.errors import DataError
 
 
@@ -28,11 +29,13 @@ def test_msrvtt_with_lists_of_captions_and_urls(tmp_path):
   assert found.language == 'en'
 
 
-def test_msrvtt_in_which_all_is_train_says_no_splits(tmp_path):
+def test_splits_of_a_file_in_which_all_is_train_are_undecided(tmp_path):
   videos = [{'video_id': f'video{n}', 'split': 'train'} for n in range(3)]
   found = read_annotations('msrvtt', [write(tmp_path / 'a.json', {'videos': videos})])
-  assert listing(found) == [('video0', None, []), ('video1', None, []), ('video2', None, [])]
-  assert found.undecided == 'every video of the annotation says "train"'
+  assert list(found.videos) == ['video0', 'video1', 'video2']
+  assert '"train"' in found.undecided
+  with pytest.raises(DataError, match='"train".*--splits='):
+    assign(found)
 
 
 def test_msrvtt(tmp_path):
@@ -60,7 +63,7 @@ def test_msrvtt_test_file_without_sentences_beside_the_first(tmp_path):
 @pytest.mark.parametrize(
   ('change', 'match'),
   [
-    ({'videos': None}, 'needs an object with a list "videos"'),
+    ({'videos': None}, '"videos" is not a list'),
     ({'videos': [], 'sentences': []}, 'no video in it'),
     ({'sentences': 3}, '"sentences" is not a list'),
     (

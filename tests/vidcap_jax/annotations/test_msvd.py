@@ -26,7 +26,7 @@ def test_msvd_folder_and_files(tmp_path):
 def test_msvd_faults(tmp_path):
   with pytest.raises(DataError, match='no file like sents_train'):
     read_annotations('msvd', [str(tmp_path)])
-  with pytest.raises(DataError, match='must say its split'):
+  with pytest.raises(DataError, match='captions.txt: .*split'):
     read_annotations('msvd', [write(tmp_path / 'captions.txt', 'a\tb')])
   bad = write(tmp_path / 'sents_train.txt', 'vid1\ta\nvid2 a\n\tb\n')
   with pytest.raises(DataError, match='line 2: not "id<TAB>caption".*line 3'):
@@ -35,3 +35,11 @@ def test_msvd_faults(tmp_path):
   write(tmp_path / 'sents_test.txt', 'vid1\tb')
   with pytest.raises(DataError, match=r"sents_test.txt: line 1: video 'vid1'.*'train' before"):
     read_annotations('msvd', [str(tmp_path)])
+
+
+def test_a_header_is_no_video(tmp_path):
+  file = write(tmp_path / 'sents_val.txt', 'video_id\tcaption\nvid1\ta dog\n')
+  assert with_categories(read_annotations('msvd', [file])) == [('vid1', 'val', -1, ['a dog'])]
+  file = write(tmp_path / 'sents_val.txt', 'vid1\ta dog\tval\n')
+  with pytest.raises(DataError, match='line 1: .*header'):
+    read_annotations('msvd', [file])

@@ -1,6 +1,7 @@
 """Scores against pycocoevalcap's own values, and what is refused."""
 
 import json
+import re
 
 import pytest
 
@@ -139,6 +140,42 @@ class TestCommand:
       SystemExit, match=r'^error: 1 hypotheses do not match 3 .*\(v2, v3\); are the references'
     ):
       metrics.main(self.files(tmp_path, {'v1': 'a dog'}))
+
+  @pytest.mark.parametrize('name', ['txt', 'tsv'])
+  def test_a_header_is_no_video(self, name, tmp_path, capsys):
+    """Scored as a video with a perfect caption, it would give 3 videos and CIDEr 2.0886."""
+    captions = 'v1\ta man sings\nv2\ta dog runs\n'
+    references = 'v1\ta man sings a song\nv1\ta man is singing\nv2\tthe cat sleeps\n'
+    for file, lines in (('h', captions), ('r', references)):
+      (tmp_path / f'{file}.{name}').write_text('video_id\tcaption\n' + lines)
+    files = [f'--hypotheses={tmp_path}/h.{name}', f'--references={tmp_path}/r.{name}']
+    metrics.main([*files, '--metrics=CIDEr'])
+    out = capsys.readouterr().out
+    assert '1.8830' in out
+    assert '2 videos' in out
+
+  def test_a_split_belongs_to_the_video(self, tmp_path, capsys):
+    """Without the second caption of v2, whose split is only in another row, BLEU_1 is 0.5."""
+    (tmp_path / 'h.json').write_text('{"v2": "a dog is running"}')
+    rows = 'v1,a man one,train\nv2,a dog runs,val\nv2,a dog is running,\nv3,a cow,train\n'
+    (tmp_path / 'r.csv').write_text('video_id,caption,split\n' + rows)
+    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.csv']
+    metrics.main([*files, '--split=val', '--metrics=BLEU'])
+    assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
+
+  def test_a_lone_quote_is_one_line_and_a_failure(self, tmp_path):
+    (tmp_path / 'h.json').write_text('{"v1": "a", "v2": "b"}')
+    rows = 'v1,"a person plays guitar on stage\nv2,a cat\nv2,"a dog" is running\n'
+    (tmp_path / 'r.csv').write_text('video_id,caption\n' + rows)
+    with pytest.raises(SystemExit, match=r'^error: .*r\.csv: line 2: .*quote'):
+      metrics.main([f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.csv'])
+
+  def test_the_form_of_references_may_be_named(self, tmp_path, capsys):
+    (tmp_path / 'h.json').write_text('{"v1": "a dog"}')
+    (tmp_path / 'r.json').write_text('[{"videoID": "v1", "enCap": ["a dog"], "chCap": ["狗"]}]')
+    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.json']
+    metrics.main([*files, '--format=vatex', '--language=en', '--metrics=BLEU'])
+    assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
 
   @pytest.mark.parametrize('flag', ['--json', '--per_video'])
   def test_outputs_are_tried_before_the_work(self, flag, tmp_path):
