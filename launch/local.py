@@ -1,12 +1,12 @@
-"""Several processes on this machine that train together, each on CPU devices of its own.
+"""Starts one job as several processes on this machine, each with its own CPU devices.
 
   python -m launch.local --num_processes=2 --devices=4 \\
       -- --config=configs/quickstart.py:runlocal --workdir=runs/two
 
-Lines of process 1 begin with [1]. The first process that fails ends all, and its exit code is the
+Lines of process 1 begin with [1]. When a process fails, all are stopped, and its exit code is the
 launcher's. SIGTERM or Ctrl-C once saves a checkpoint and ends with 143, twice kills. The same
-command goes on where the run was stopped. This is what a cluster does, on one machine: for tests
-and for trying a config; a machine's own accelerators need no launcher.
+command resumes the run. It is for tests and for trying a config as on a cluster; the GPUs or TPU
+chips of one machine need no launcher.
 """
 
 import contextlib
@@ -24,25 +24,25 @@ from launch import command
 
 
 def environment(devices: int, around: Mapping[str, str]) -> dict[str, str]:
-  """What is added to the surrounding environment: as many CPU devices as were asked for.
+  """The environment variables of each process, besides those ``around``.
 
-  And that lines come as they are printed, though they go through a pipe.
+  They set the number of CPU devices, and make Python print lines at once, though through a pipe.
   """
   flags = [around.get('XLA_FLAGS', ''), f'--xla_force_host_platform_device_count={devices}']
   return {'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': ' '.join(flags).strip(), 'PYTHONUNBUFFERED': '1'}
 
 
 def commands(arguments: Sequence[str], processes: int, port: int) -> list[list[str]]:
-  """One command a process."""
+  """The command of each process."""
   common = [f'--coordinator=localhost:{port}', f'--num_processes={processes}']
   return [
-    command.training([*arguments, *common, f'--process_id={i}'], sys.executable)
+    command.main_command([*arguments, *common, f'--process_id={i}'], sys.executable)
     for i in range(processes)
   ]
 
 
 def free_port() -> int:
-  """A port that nothing listens on now."""
+  """A port that is free now."""
   with socket.socket() as probe:
     probe.bind(('localhost', 0))
     return probe.getsockname()[1]
@@ -52,24 +52,24 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
   """Runs processes until all have ended; returns the exit code of the first that failed, or 0.
 
   Args:
-    argvs: a command a process.
-    added: to the environment of each.
-    grace: seconds between asking the others to stop and killing them, once one has failed.
+    argvs: the command of each process.
+    added: environment variables for each.
+    grace: seconds from SIGTERM to SIGKILL for the other processes, once one has failed.
   """
   processes: list[subprocess.Popen[str]] = []
-  asked = 0
+  stops = 0
 
   def stop(*_) -> None:
-    nonlocal asked
-    asked += 1
-    _signal(processes, signal.SIGTERM if asked == 1 else signal.SIGKILL)
+    nonlocal stops
+    stops += 1
+    _signal(processes, signal.SIGTERM if stops == 1 else signal.SIGKILL)
 
-  # Before the first starts, so that none is left behind.
+  # Set before the first process starts, so that no signal leaves processes behind.
   previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
   readers = []
   try:
     for i, argv in enumerate(argvs):
-      # A session of its own: Ctrl-C reaches this process alone, which asks each once.
+      # In a session of its own, so that Ctrl-C reaches only this process, which signals each once.
       process = subprocess.Popen(
         argv,
         env={**os.environ, **added},
@@ -81,7 +81,7 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
         start_new_session=True,
       )
       processes.append(process)
-      if asked:
+      if stops:
         _signal([process], signal.SIGTERM)
       for pipe, stream in (process.stdout, sys.stdout), (process.stderr, sys.stderr):
         assert pipe is not None
@@ -90,7 +90,7 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
     return _wait(processes, grace)
   finally:
     for process in processes:
-      # With what it started, which may hold its output open.
+      # The whole group: its children may hold its output open.
       with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     for reader in readers:
@@ -101,7 +101,9 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
 
 def _copy(pipe: IO[str], stream: IO[str], prefix: str) -> None:
   for line in pipe:
-    stream.write(prefix + line.rstrip('\n') + '\n')  # one write: lines of two don't mix
+    stream.write(
+      prefix + line.rstrip('\n') + '\n'
+    )  # one write, so that lines of two processes don't mix
     stream.flush()
 
 
@@ -114,45 +116,50 @@ def _signal(processes: Sequence[subprocess.Popen], number: int) -> None:
 def _wait(
   processes: Sequence[subprocess.Popen], grace: float, now: Callable[[], float] = time.monotonic
 ) -> int:
-  """The exit code of all; a signal's number + 128 for what a signal ended, as shells have it."""
-  first, deadline = 0, float('inf')
+  """Waits for all processes; returns the exit code of the job, for signals as shells report it."""
+  failure, deadline = 0, float('inf')
   while any(process.poll() is None for process in processes):
     codes = [process.poll() for process in processes]
-    # One that was preempted is no failure: the others are about to end in the same way.
+    # Preemption is no failure: the other processes are about to end in the same way.
     failed = [i for i, code in enumerate(codes) if code not in (None, 0, command.PREEMPTED)]
-    if failed and not first:
-      first = _code(codes[failed[0]])
-      print(f'process {failed[0]} ended with {first}: the others are stopped', file=sys.stderr)
+    if failed and not failure:
+      failure = _code(codes[failed[0]])
+      print(f'process {failed[0]} ended with {failure}; stopping the others', file=sys.stderr)
       _signal(processes, signal.SIGTERM)
       deadline = now() + grace
     if now() > deadline:
       _signal(processes, signal.SIGKILL)
     time.sleep(0.05)
   ended = [_code(process.returncode) for process in processes]
-  return first or next((c for c in ended if c not in (0, command.PREEMPTED)), max(ended))
+  return failure or next((code for code in ended if code not in (0, command.PREEMPTED)), max(ended))
 
 
 def _code(returned: int | None) -> int:
+  """The exit code that a shell reports: 128 + N after signal N."""
   assert returned is not None
   return 128 - returned if returned < 0 else returned
 
 
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
-  made = command.parser('launch.local', __doc__)
-  made.add_argument('--num_processes', type=int, default=2, help='processes (default: %(default)s)')
-  made.add_argument('--devices', type=int, default=1, help='of each (default: %(default)s)')
-  made.add_argument('--port', type=int, help='that they meet at (default: one that is free)')
-  made.add_argument(
+  parser = command.make_parser('launch.local', __doc__)
+  parser.add_argument(
+    '--num_processes', type=int, default=2, help='number of processes (default: %(default)s)'
+  )
+  parser.add_argument(
+    '--devices', type=int, default=1, help='CPU devices of each process (default: %(default)s)'
+  )
+  parser.add_argument('--port', type=int, help='of the coordinator (default: a free one)')
+  parser.add_argument(
     '--grace',
     type=float,
     default=10.0,
-    help='seconds for the others to end once one failed, before they are killed (default: 10)',
+    help='seconds from SIGTERM to SIGKILL once a process failed (default: %(default)s)',
   )
-  flags, arguments = command.parse(made, argv)
-  command.require(made, arguments)
+  flags, arguments = command.parse(parser, argv)
+  command.require(parser, arguments)
   if min(flags.num_processes, flags.devices) < 1:
-    made.error('--num_processes and --devices are 1 or more')
+    parser.error('--num_processes and --devices must be at least 1')
   added = environment(flags.devices, os.environ)
   argvs = commands(arguments, flags.num_processes, flags.port or free_port())
   if flags.dry_run:

@@ -1,13 +1,13 @@
-"""Submits a run to Slurm: one process on each node, with all of the node's GPUs.
+"""Submits a run to Slurm, with one process on each node that uses all of the node's GPUs.
 
   python -m launch.slurm --nodes=2 --gpus_per_node=8 --time=24:00:00 --setup=env.sh \\
       -- --config=configs/vatex_fusion.py --config.data.dir=/data/vatex --workdir=/scratch/vatex
 
-The job is put back into the queue when it is preempted, its time is over or a process was lost, at
-most --restarts times, and goes on from its last checkpoint; to go on after that, or after a
-failure, give the same command again. Submit from this folder. /scratch and /data must be the same
-folders on all nodes. Further options of sbatch: --sbatch=--partition=gpu --sbatch=--account=me.
-Repeatable.
+The job is requeued when it is preempted, reaches its time limit or loses a process, at most
+--restarts times, and resumes from its last checkpoint; to resume after that, or after a failure,
+give the same command again. Submit from this folder. /scratch and /data must be the same folders on
+all nodes. --sbatch passes a further option to sbatch and may be repeated:
+--sbatch=--partition=gpu --sbatch=--account=me.
 """
 
 import pathlib
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from launch import command
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# M, M:S, H:M:S, D-H, D-H:M and D-H:M:S.
+# The forms that sbatch takes: M, M:S, H:M:S, D-H, D-H:M and D-H:M:S.
 TIME = r'(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})'
 
 
@@ -35,7 +35,7 @@ def submission(
   restarts: int,
   options: Sequence[str] = (),
 ) -> list[str]:
-  """The sbatch command. Arguments are words of their own all the way: no shell reads them."""
+  """The sbatch command; the arguments reach vidcap_jax.main as they are, without a shell."""
   return [
     'sbatch',
     f'--nodes={nodes}',
@@ -54,33 +54,35 @@ def submission(
 
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
-  made = command.parser('launch.slurm', __doc__)
-  made.add_argument('--nodes', type=int, default=1, help='(default: %(default)s)')
-  made.add_argument('--gpus_per_node', type=int, default=8, help='(default: %(default)s)')
-  made.add_argument('--cpus_per_node', type=int, default=16, help='(default: %(default)s)')
-  made.add_argument('--time', default='24:00:00', help='limit of one stay (default: %(default)s)')
-  made.add_argument(
-    '--log', default='slurm-%j.out', help='output of the job (default: slurm-%%j.out)'
+  parser = command.make_parser('launch.slurm', __doc__)
+  parser.add_argument('--nodes', type=int, default=1, help='(default: %(default)s)')
+  parser.add_argument('--gpus_per_node', type=int, default=8, help='(default: %(default)s)')
+  parser.add_argument('--cpus_per_node', type=int, default=16, help='(default: %(default)s)')
+  parser.add_argument(
+    '--time', default='24:00:00', help='time limit between restarts (default: %(default)s)'
   )
-  made.add_argument('--setup', default='', help='file that is sourced first: modules, environment')
-  made.add_argument('--restarts', type=int, default=100, help='most (default: %(default)s)')
-  made.add_argument('--sbatch', action='append', default=[], help='a further option of sbatch')
-  flags, arguments = command.parse(made, argv)
-  command.require(made, arguments)
+  parser.add_argument('--log', default='slurm-%j.out', help='output file (default: slurm-%%j.out)')
+  parser.add_argument(
+    '--setup', default='', help='shell file that is sourced first, e.g. to load modules'
+  )
+  parser.add_argument('--restarts', type=int, default=100, help='limit (default: %(default)s)')
+  parser.add_argument('--sbatch', action='append', default=[], help='further option for sbatch')
+  flags, arguments = command.parse(parser, argv)
+  command.require(parser, arguments)
   for name in ('nodes', 'gpus_per_node', 'cpus_per_node'):
     if getattr(flags, name) < 1:
-      made.error(f'--{name}={getattr(flags, name)}: at least 1')
+      parser.error(f'--{name}={getattr(flags, name)}: must be at least 1')
   if flags.restarts < 0:
-    made.error(f'--restarts={flags.restarts}: 0 or more')
+    parser.error(f'--restarts={flags.restarts}: must be at least 0')
   if not re.fullmatch(TIME, flags.time):
-    made.error(
+    parser.error(
       f'--time={flags.time}: give MINUTES, HOURS:MINUTES:SECONDS or DAYS-HOURS, as sbatch reads it'
     )
   for option in flags.sbatch:
     if not option.startswith('-'):
-      made.error(f'--sbatch={option}: options look like --partition=gpu')
+      parser.error(f'--sbatch={option}: options look like --partition=gpu')
   if flags.setup and not pathlib.Path(flags.setup).is_file():
-    made.error(f'--setup={flags.setup}: no such file')
+    parser.error(f'--setup={flags.setup}: no such file')
   words = submission(
     arguments,
     nodes=flags.nodes,
@@ -99,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return subprocess.run(words, check=False).returncode
   except FileNotFoundError:
     print(
-      'error: there is no sbatch here; run this on a login node of the cluster', file=sys.stderr
+      'error: sbatch is not installed; run this on a login node of the cluster', file=sys.stderr
     )
     return 1
 

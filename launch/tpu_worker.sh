@@ -1,38 +1,38 @@
 #!/bin/bash
-# What launch/tpu_vm.py runs on each worker of a TPU slice, in the folder that it copied there.
-#   tpu_worker.sh running            whether a run is, and says so
-#   tpu_worker.sh install PYTHON     this project in .venv, unless a run uses it
+# launch/tpu_vm.py runs this on each worker of a TPU slice, in the folder that it copied there.
+#   tpu_worker.sh running            succeeds, with a message, if a run is running
+#   tpu_worker.sh install PYTHON     installs the project in .venv, unless a run is running
 #   tpu_worker.sh start [flags of vidcap_jax.main]
-#   tpu_worker.sh run [flags]        what start leaves behind
-#   tpu_worker.sh follow             the log until the run ends, with its exit code
-#   tpu_worker.sh stop               SIGTERM: the run saves and ends
+#   tpu_worker.sh run [flags]        the background process of start
+#   tpu_worker.sh follow             prints the log until the run ends, exits with its exit code
+#   tpu_worker.sh stop               sends SIGTERM: the run saves and ends
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 running() {
-  # By its command line too: after a restart of the machine the number may be another's.
+  # Also checks the command line: after a reboot another process may have the pid.
   [ -e run.pid ] && grep -q vidcap_jax "/proc/$(cat run.pid)/cmdline" 2>/dev/null
 }
 
-say_running() {
-  running && echo "$(hostname): running already, pid $(cat run.pid)"
+report_running() {
+  running && echo "$(hostname): already running, pid $(cat run.pid)"
 }
 
 case $1 in
   running)
-    say_running
+    report_running
     ;;
   install)
-    say_running && exit 0
+    report_running && exit 0
     python3 -m pip install -q --user uv
     python3 -m uv venv -q --allow-existing --python="$2" .venv
     python3 -m uv pip install -q --python=.venv -e '.[metrics,video]' 'jax[tpu]'
     ;;
   start)
     shift
-    say_running && exit 0
+    report_running && exit 0
     rm -f run.exit run.pid
-    # It outlives the connection. Whoever follows the log finds its exit code in run.exit.
+    # The run outlives the connection; its exit code goes to run.exit.
     nohup setsid bash launch/tpu_worker.sh run "$@" >> run.log 2>&1 < /dev/null &
     until [ -s run.pid ]; do sleep 0.1; done
     echo "$(hostname): started, pid $(cat run.pid)"
@@ -51,7 +51,7 @@ case $1 in
       if [ -s run.exit ]; then exit "$(cat run.exit)"; fi
       sleep 0.5
     done
-    echo "$(hostname): the run left no exit code; was the machine started anew?" >&2
+    echo "$(hostname): the run left no exit code; did the machine reboot?" >&2
     exit 1
     ;;
   stop)
@@ -64,7 +64,7 @@ case $1 in
     echo "$(hostname): stopped"
     ;;
   *)
-    echo "unknown: $1" >&2
+    echo "unknown command: $1" >&2
     exit 2
     ;;
 esac

@@ -6,13 +6,14 @@
   python -m launch.gke --name=cap --image=REGISTRY/vidcap_jax:gpu --claim=vatex \\
       --gpu=nvidia-h100-80gb --hosts=2 --chips_per_host=8 -- …
 
-It renders a JobSet, checks it (extra 'launch') and gives it to `kubectl apply`; --dry_run prints it
-instead. A run that is preempted, evicted or told to stop, or that lost a node, is started again as
-often as it takes, one that fails --restarts times; it goes on from its last checkpoint. To resume
-after that, delete the JobSet and give the same command: kubectl delete jobset NAME. The data set
-and the workdir are on the claim, which all pods mount: its access mode must be ReadWriteMany.
+It writes a JobSet, checks it (needs the extra 'launch') and passes it to `kubectl apply`; --dry_run
+prints it instead. A run that is preempted, evicted, stopped or that lost a node is restarted
+without limit, a run that fails --restarts times; it resumes from its last checkpoint. To resume
+after that, delete the JobSet (kubectl delete jobset NAME) and give the same command. The claim
+holds data set and workdir and is mounted by all pods: its access mode must be ReadWriteMany.
 """
 
+import argparse
 import math
 import subprocess
 import sys
@@ -24,41 +25,11 @@ from launch.gke import jobset
 
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
-  made = command.parser('launch.gke', __doc__)
-  made.add_argument('--name', required=True, help='of the run')
-  made.add_argument('--image', required=True, help='made from launch/docker/')
-  made.add_argument('--claim', required=True, help='PersistentVolumeClaim mounted at /data')
-  made.add_argument('--namespace', default='default', help='(default: %(default)s)')
-  kind = made.add_mutually_exclusive_group(required=True)
-  kind.add_argument('--tpu', help='value of cloud.google.com/gke-tpu-accelerator')
-  kind.add_argument('--gpu', help='value of cloud.google.com/gke-accelerator')
-  made.add_argument('--topology', help='of a TPU slice, e.g. 4x4')
-  made.add_argument('--hosts', type=int, default=1, help='of a slice, or GPU nodes (default: 1)')
-  made.add_argument('--slices', type=int, default=1, help='of TPUs (default: %(default)s)')
-  made.add_argument('--chips_per_host', type=int, required=True, help='TPU chips or GPUs')
-  made.add_argument('--restarts', type=int, default=3, help='after failures (default: %(default)s)')
-  made.add_argument('--spot', action='store_true', help='on spot nodes')
-  flags, arguments = command.parse(made, argv)
-  command.require(made, arguments)
-  for name in ('name', 'image', 'claim', 'namespace', 'tpu', 'gpu', 'topology'):
-    if getattr(flags, name) == '':
-      made.error(f'--{name}= is empty')
-  if bool(flags.tpu) != bool(flags.topology):
-    made.error('--topology goes with --tpu, e.g. --tpu=tpu-v5-lite-podslice --topology=4x4')
-  if flags.gpu and flags.slices != 1:
-    made.error('--slices are of TPUs; of GPU nodes there are --hosts')
-  if min(flags.hosts, flags.slices, flags.chips_per_host) < 1:
-    made.error('--hosts, --slices and --chips_per_host are 1 or more')
-  if flags.topology:
-    try:
-      chips = math.prod(int(side) for side in flags.topology.split('x'))
-    except ValueError:
-      made.error(f'--topology={flags.topology}: not of the form 4x4 or 2x2x4')
-    if chips != flags.hosts * flags.chips_per_host:
-      made.error(
-        f'--topology={flags.topology} has {chips} chips, but --hosts={flags.hosts} with '
-        f'--chips_per_host={flags.chips_per_host} have {flags.hosts * flags.chips_per_host}'
-      )
+  parser = make_parser()
+  flags, arguments = command.parse(parser, argv)
+  command.require(parser, arguments)
+  if problem := find_problem(flags):
+    parser.error(problem)
   pod = jobset.Pod(
     image=flags.image,
     arguments=tuple(arguments),
@@ -69,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     topology=flags.topology,
     gpu=flags.gpu,
   )
-  whole = jobset.render(
+  manifest = jobset.render(
     pod,
     name=flags.name,
     namespace=flags.namespace,
@@ -78,11 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     restarts=flags.restarts,
   )
   try:
-    jobset.check(whole)
-  except jobset.Invalid as error:
+    jobset.check(manifest)
+  except jobset.InvalidJobSet as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
-  text = jobset.to_yaml(whole)
+  text = jobset.to_yaml(manifest)
   words = ['kubectl', 'apply', '-f', '-']
   if flags.dry_run:
     print(f"{command.shell(words)} <<'EOF'\n{text}EOF")
@@ -90,8 +61,53 @@ def main(argv: Sequence[str] | None = None) -> int:
   try:
     return subprocess.run(words, input=text, text=True, check=False).returncode
   except FileNotFoundError:
-    print('error: there is no kubectl here; with --dry_run the JobSet is printed', file=sys.stderr)
+    print('error: kubectl is not installed; --dry_run prints the JobSet', file=sys.stderr)
     return 1
+
+
+def make_parser() -> argparse.ArgumentParser:
+  """The launcher's own flags."""
+  parser = command.make_parser('launch.gke', __doc__)
+  add = parser.add_argument
+  add('--name', required=True, help='of the run')
+  add('--image', required=True, help='container image, built from launch/docker/')
+  add('--claim', required=True, help='PersistentVolumeClaim that is mounted at /data')
+  add('--namespace', default='default', help='(default: %(default)s)')
+  accelerator = parser.add_mutually_exclusive_group(required=True)
+  accelerator.add_argument('--tpu', help='value of cloud.google.com/gke-tpu-accelerator')
+  accelerator.add_argument('--gpu', help='value of cloud.google.com/gke-accelerator')
+  add('--topology', help='of a TPU slice, e.g. 4x4')
+  add('--hosts', type=int, default=1, help='hosts of a slice, or GPU nodes (default: 1)')
+  add('--slices', type=int, default=1, help='number of TPU slices (default: %(default)s)')
+  add('--chips_per_host', type=int, required=True, help='TPU chips or GPUs of a host')
+  add('--restarts', type=int, default=3, help='limit after failures (default: %(default)s)')
+  add('--spot', action='store_true', help='use spot nodes')
+  return parser
+
+
+def find_problem(flags: argparse.Namespace) -> str | None:
+  """An error message if flags are empty or contradict each other."""
+  for name in ('name', 'image', 'claim', 'namespace', 'tpu', 'gpu', 'topology'):
+    if getattr(flags, name) == '':
+      return f'--{name}= is empty'
+  if bool(flags.tpu) != bool(flags.topology):
+    return '--topology and --tpu go together, e.g. --tpu=tpu-v5-lite-podslice --topology=4x4'
+  if flags.gpu and flags.slices != 1:
+    return '--slices is for --tpu; give the number of GPU nodes as --hosts'
+  if min(flags.hosts, flags.slices, flags.chips_per_host) < 1:
+    return '--hosts, --slices and --chips_per_host must be at least 1'
+  if not flags.topology:
+    return None
+  try:
+    chips = math.prod(int(side) for side in flags.topology.split('x'))
+  except ValueError:
+    return f'--topology={flags.topology}: not of the form 4x4 or 2x2x4'
+  if chips != flags.hosts * flags.chips_per_host:
+    return (
+      f'--topology={flags.topology} has {chips} chips, but --hosts={flags.hosts} with '
+      f'--chips_per_host={flags.chips_per_host} have {flags.hosts * flags.chips_per_host}'
+    )
+  return None
 
 
 if __name__ == '__main__':

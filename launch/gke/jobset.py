@@ -1,4 +1,4 @@
-"""A run as a JobSet: rendered from data, never from text, and checked before it is submitted."""
+"""The JobSet of a run: built as a tree of dictionaries, and checked before it is submitted."""
 
 import dataclasses
 import json
@@ -11,28 +11,29 @@ from launch import command
 
 SCHEMA = pathlib.Path(__file__).with_name('jobset.schema.json')
 JOB = 'worker'
-# Seconds for pods to wait for each other: slices and nodes may be made minutes apart.
+# Seconds that pods wait for each other, since slices and nodes may be created minutes apart.
 START_TIMEOUT = 1800
-# Exit codes of a pod that do not count as a failure, in the order that Kubernetes asks for.
-GOES_ON = [command.LOST, command.PREEMPTED]
+# Exit codes of a pod that do not count as a failure; Kubernetes requires ascending order.
+RESUMED = [command.LOST, command.PREEMPTED]
 
 
-class Invalid(ValueError):
-  """A JobSet that a cluster would refuse; the message says where and why."""
+class InvalidJobSet(ValueError):
+  """A JobSet that a cluster would reject, with the place and the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pod:
-  """What every pod is: one process, with all the accelerators of its node.
+  """The settings of each pod, which runs one process with all accelerators of its node.
 
   Attributes:
-    image: of the container.
-    arguments: of vidcap_jax.main.
-    claim: the PersistentVolumeClaim with data and workdir.
+    image: container image.
+    arguments: for vidcap_jax.main.
+    claim: the PersistentVolumeClaim that holds data and workdir.
     chips: TPU chips or GPUs of a node.
-    spot: whether on spot nodes.
-    tpu, topology: of a TPU slice, or None.
-    gpu: kind of GPU, or None.
+    spot: whether to use spot nodes.
+    tpu: type of TPU, or None.
+    topology: of a TPU slice, or None.
+    gpu: type of GPU, or None.
   """
 
   image: str
@@ -48,20 +49,20 @@ class Pod:
 def render(
   pod: Pod, *, name: str, namespace: str, hosts: int, slices: int, restarts: int
 ) -> dict[str, Any]:
-  """The JobSet: a job of ``hosts`` pods for each slice; GPU nodes are one job."""
+  """The JobSet, with one job of ``hosts`` pods for each slice; GPU nodes are one job."""
   job = {
     'parallelism': hosts,
     'completions': hosts,
     'completionMode': 'Indexed',
     'backoffLimit': 0,
-    # A pod that saved and stopped, whose node was taken, or that lost another one without a word,
-    # fails its job for a reason of its own. The other, if it failed or crashed, was first to end;
-    # the first process excepted, with which the rest end at once by 134: so that is not listed.
+    # A pod that saved and stopped, lost its node, or lost another process that hangs, fails its job
+    # as PodFailurePolicy, which restarts without limit. If the other process failed or crashed, its
+    # own pod ends first with another code. 134 is not listed: it follows a crash of process 0.
     'podFailurePolicy': {
       'rules': [
         {
           'action': 'FailJob',
-          'onExitCodes': {'containerName': JOB, 'operator': 'In', 'values': GOES_ON},
+          'onExitCodes': {'containerName': JOB, 'operator': 'In', 'values': RESUMED},
         },
         {
           'action': 'FailJob',
@@ -72,11 +73,11 @@ def render(
     'template': {'spec': _pod_spec(pod, name, hosts)},
   }
   metadata: dict[str, Any] = {'name': name, 'namespace': namespace}
-  if pod.tpu:  # a slice is a node pool: its pods go there together, and no others
+  if pod.tpu:  # a slice is a node pool, which its pods must have for themselves
     metadata['annotations'] = {
       'alpha.jobset.sigs.k8s.io/exclusive-topology': 'cloud.google.com/gke-nodepool'
     }
-  again = {
+  restart_rule = {
     'name': 'preempted',
     'action': 'RestartJobSetAndIgnoreMaxRestarts',
     'onJobFailureReasons': ['PodFailurePolicy'],
@@ -86,12 +87,12 @@ def render(
     'kind': 'JobSet',
     'metadata': metadata,
     'spec': {
-      # The first pod is found by its name, before it is ready.
+      # The other pods find the first one by its host name, before it is ready.
       'network': {'enableDNSHostnames': True, 'publishNotReadyAddresses': True},
       'failurePolicy': {
         'maxRestarts': restarts,
         'restartStrategy': 'BlockingRecreate',  # two attempts never write to one workdir
-        'rules': [again],
+        'rules': [restart_rule],
       },
       'replicatedJobs': [{'name': JOB, 'replicas': slices, 'template': {'spec': job}}],
     },
@@ -100,7 +101,7 @@ def render(
 
 def _pod_spec(pod: Pod, name: str, hosts: int) -> dict[str, Any]:
   if pod.tpu:
-    # GKE tells the processes of a slice, and the slices, apart.
+    # GKE sets the variables that number the processes and the slices.
     selector = {
       'cloud.google.com/gke-tpu-accelerator': pod.tpu,
       'cloud.google.com/gke-tpu-topology': pod.topology,
@@ -113,8 +114,8 @@ def _pod_spec(pod: Pod, name: str, hosts: int) -> dict[str, Any]:
     environment = {'JOBSET_NAME': name, 'REPLICATED_JOB_NAME': JOB, 'PODS_PER_JOB': str(hosts)}
   if pod.spot:
     selector['cloud.google.com/gke-spot'] = 'true'
-  arguments = command.training([f'--start_timeout={START_TIMEOUT}', *pod.arguments])
-  # Kubernetes reads $(NAME) in arguments as a variable, and $$ as a dollar.
+  arguments = command.main_command([f'--start_timeout={START_TIMEOUT}', *pod.arguments])
+  # Kubernetes expands $(NAME) in arguments, and turns $$ into a dollar sign.
   words = [word.replace('$', '$$') for word in arguments]
   container: dict[str, Any] = {
     'name': JOB,
@@ -130,15 +131,15 @@ def _pod_spec(pod: Pod, name: str, hosts: int) -> dict[str, Any]:
     container['env'] = [{'name': key, 'value': value} for key, value in environment.items()]
   spec: dict[str, Any] = {
     'restartPolicy': 'Never',
-    'terminationGracePeriodSeconds': 180,  # to save in; a spot node has about 25
-    # The kernel keeps a SIGTERM from process 1 of a namespace unless it has a handler, as it has
-    # while it trains only; and a runtime that aborts there ends with 139 for 134.
+    'terminationGracePeriodSeconds': 180,  # time to save; a spot node gives about 25
+    # As process 1 of its own namespace, a process would ignore SIGTERM except while it trains (the
+    # kernel delivers it only to a handler), and a runtime that aborts would end with 139, not 134.
     'shareProcessNamespace': True,
     'nodeSelector': selector,
     'containers': [container],
     'volumes': [
       {'name': 'data', 'persistentVolumeClaim': {'claimName': pod.claim}},
-      {'name': 'shm', 'emptyDir': {'medium': 'Memory'}},  # the usual 64 MiB are few
+      {'name': 'shm', 'emptyDir': {'medium': 'Memory'}},  # the default of 64 MiB is too small
     ],
   }
   if pod.spot:
@@ -153,47 +154,49 @@ def _pod_spec(pod: Pod, name: str, hosts: int) -> dict[str, Any]:
   return spec
 
 
-def check(whole: dict[str, Any]) -> None:
-  """Holds a JobSet to ``jobset.schema.json``, and each of its jobs to Kubernetes' own schema.
+def check(manifest: dict[str, Any]) -> None:
+  """Checks a JobSet against ``jobset.schema.json``, and its jobs against the Kubernetes schema.
 
   Raises:
-    Invalid: it does not fit, or the packages that check it are not installed.
+    InvalidJobSet: it does not match, or the packages for checking are not installed.
   """
   try:
     import jsonschema
     import kubernetes_validate
   except ModuleNotFoundError as error:
-    raise Invalid(f"checking a JobSet needs {error.name}: pip install -e '.[launch]'") from None
+    raise InvalidJobSet(
+      f"checking a JobSet needs {error.name}: pip install -e '.[launch]'"
+    ) from None
   schema = json.loads(SCHEMA.read_text())
-  for fault in jsonschema.Draft202012Validator(schema).iter_errors(whole):
-    raise Invalid(f'JobSet, {fault.json_path}: {fault.message}')
-  for job in whole['spec']['replicatedJobs']:
-    name = f'{whole["metadata"]["name"]}-{job["name"]}'
-    last = f'{name}-{job["replicas"] - 1}-{job["template"]["spec"]["parallelism"] - 1}-abcde'
-    if len(last) > LONGEST:
-      raise Invalid(
-        f"JobSet, $.metadata.name: with it the pods' names, such as {last!r}, have {len(last)} "
-        f'characters, more than {LONGEST}'
+  for fault in jsonschema.Draft202012Validator(schema).iter_errors(manifest):
+    raise InvalidJobSet(f'JobSet, {fault.json_path}: {fault.message}')
+  for job in manifest['spec']['replicatedJobs']:
+    name = f'{manifest["metadata"]["name"]}-{job["name"]}'
+    longest = f'{name}-{job["replicas"] - 1}-{job["template"]["spec"]["parallelism"] - 1}-abcde'
+    if len(longest) > MAX_NAME:
+      raise InvalidJobSet(
+        f'JobSet, $.metadata.name: choose a shorter --name; the pod name {longest!r} would have '
+        f'{len(longest)} characters, more than {MAX_NAME}'
       )
-    alone = {
+    single_job = {
       'apiVersion': 'batch/v1',
       'kind': 'Job',
       'metadata': {'name': f'{name}-0'},
       'spec': job['template']['spec'],
     }
     try:
-      kubernetes_validate.validate(alone, KUBERNETES, strict=True)
+      kubernetes_validate.validate(single_job, KUBERNETES, strict=True)
     except kubernetes_validate.ValidationError as error:
       where = '.'.join(map(str, error.path))
-      raise Invalid(f'job {job["name"]!r}, {where}: {error.message}') from None
+      raise InvalidJobSet(f'job {job["name"]!r}, {where}: {error.message}') from None
 
 
-# Whose schema of a Job is used.
+# The version whose schema of a Job is used.
 KUBERNETES = '1.33'
-# Characters of a pod's name, which JobSet holds to those of a host's.
-LONGEST = 63
+# Characters of a pod's name, which is also its host name.
+MAX_NAME = 63
 
 
-def to_yaml(whole: dict[str, Any]) -> str:
-  """YAML of a JobSet, keys in order of writing."""
-  return yaml.safe_dump(whole, sort_keys=False, width=1000)
+def to_yaml(manifest: dict[str, Any]) -> str:
+  """The JobSet as YAML, with keys in the order in which they were set."""
+  return yaml.safe_dump(manifest, sort_keys=False, width=1000)

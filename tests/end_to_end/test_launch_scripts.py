@@ -1,4 +1,4 @@
-"""Shell scripts and Dockerfiles, by their linters."""
+"""Linters accept the shell scripts and Dockerfiles."""
 
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ DOCKERFILES = sorted((LAUNCH / 'docker').iterdir())
 
 
 def lint(program: str, *words, text: str | None = None) -> str:
-  """What a linter, installed beside Python, says; '' if all is well."""
+  """The output of a linter of this Python environment; '' if it finds nothing."""
   path = pathlib.Path(sys.executable).with_name(program)
   run = subprocess.run([path, *words], capture_output=True, text=True, input=text)
   assert bool(run.stdout) == bool(run.returncode), run.stderr
@@ -25,13 +25,13 @@ def test_dockerfiles(path):
   assert lint('hadolint', path) == ''
 
 
-def test_there_is_one_for_each_accelerator():
+def test_each_accelerator_has_a_dockerfile():
   assert [path.name for path in DOCKERFILES] == [
     f'{kind}.Dockerfile' for kind in ('cpu', 'gpu', 'tpu')
   ]
 
 
-def test_the_linter_finds_something():
+def test_the_linters_find_faults():
   assert 'DL3007' in lint('hadolint', '-', text='FROM python:latest\n')
   assert 'SC2086' in lint('shellcheck', '-', text='#!/bin/bash\nrm $1\n')
 
@@ -40,13 +40,13 @@ def test_shell_scripts():
   assert lint('shellcheck', LAUNCH / 'slurm.sbatch', LAUNCH / 'tpu_worker.sh') == ''
 
 
-def test_the_script_for_tpus():
+def test_the_tpu_script():
   script = tpu_vm.script(
     tpu_vm.STEPS,
     ['--config=a b'],
     name='cap',
-    where=['--zone=z'],
-    new=['--spot'],
+    location=['--zone=z'],
+    options=['--spot'],
     python='3.12',
     worker=0,
   )

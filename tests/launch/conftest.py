@@ -1,4 +1,4 @@
-"""Programs that stand for those of a cluster, first on PATH; they note how they are called."""
+"""Fakes of a cluster's programs, first on PATH, which record their arguments."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-# As words of a command line: none of them may be read by a shell on the way.
+# Arguments that a shell would change or run if one read them on the way.
 NASTY = [
   '--config=configs/a b.py:x',
   '--q=it\'s "so"',
@@ -22,7 +22,7 @@ NASTY = [
 
 
 class Fakes:
-  """A folder of programs; each call of NAME is a line of NAME.calls."""
+  """A folder of programs; each call of NAME adds a line to NAME.calls."""
 
   def __init__(self, folder: pathlib.Path):
     self.folder = folder / 'bin'
@@ -33,7 +33,7 @@ class Fakes:
     self.environment = {**os.environ, 'PATH': path, 'HOME': str(self.home)}
 
   def add(self, name: str, body: str = '') -> None:
-    """A program in Python that writes down its arguments and then does what ``body`` says."""
+    """Adds a Python program that records its arguments and then runs ``body``."""
     script = self.folder / name
     script.write_text(
       f'#!{sys.executable} -I\n'
@@ -51,15 +51,15 @@ class Fakes:
 
 @pytest.fixture
 def fakes(tmp_path, monkeypatch) -> Fakes:
-  made = Fakes(tmp_path)
-  monkeypatch.setenv('PATH', made.environment['PATH'])
-  monkeypatch.setenv('HOME', str(made.home))
-  return made
+  programs = Fakes(tmp_path)
+  monkeypatch.setenv('PATH', programs.environment['PATH'])
+  monkeypatch.setenv('HOME', str(programs.home))
+  return programs
 
 
 @pytest.fixture
 def nothing_was_run_inside(tmp_path):
-  """Fails if any of ``NASTY`` was read as a command."""
+  """Fails if a shell ran any of ``NASTY``."""
   yield
   root = pathlib.Path(__file__).resolve().parents[2]
   assert not [*tmp_path.rglob('pwned'), *root.glob('pwned'), *pathlib.Path().glob('pwned')]

