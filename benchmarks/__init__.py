@@ -1,4 +1,4 @@
-"""Measurements with a goal: each prints a table, and writes it with ``--json=FILE``."""
+"""Benchmarks with goals: each prints a table, and writes it with ``--json=FILE``."""
 
 import argparse
 import dataclasses
@@ -12,8 +12,17 @@ from vidcap_jax.files import check_output
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """One measured value; ``goal`` is what it should reach or reproduce, ``met`` whether it does;
-  ``ratio`` is to what it is compared with, ``quartiles`` are of several measurements."""
+  """One measured value.
+
+  Attributes:
+    name: of the value.
+    value: the measurement, or the median of several.
+    unit: of the value.
+    ratio: of the value to the one that it is compared with.
+    goal: the number to reach or reproduce.
+    met: whether the goal is met.
+    quartiles: of several measurements.
+  """
 
   name: str
   value: float
@@ -25,11 +34,13 @@ class Row:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-  """Adds ``--json``; whether it can be written is seen before anything is measured."""
-  parser.add_argument('--json', type=_writable, metavar='FILE', help='also write the rows there')
+  """Adds ``--json``; parsing checks that the file can be written, before the benchmark runs."""
+  parser.add_argument(
+    '--json', type=_writable_path, metavar='FILE', help='also write the table there'
+  )
 
 
-def _writable(path: str) -> str:
+def _writable_path(path: str) -> str:
   try:
     check_output('--json', path)
   except UserError as error:
@@ -38,7 +49,7 @@ def _writable(path: str) -> str:
 
 
 def report(rows: Sequence[Row], json_file: str | None = None) -> bool:
-  """Prints the rows, writes them if a file is named, and tells whether every goal is met."""
+  """Prints the rows, also to ``json_file`` if given; returns whether all goals are met."""
   width = max(len(row.name) for row in rows)
   for row in rows:
     line = f'{row.name:<{width}}  {row.value:9.4f} {row.unit}'.rstrip()
@@ -55,6 +66,6 @@ def report(rows: Sequence[Row], json_file: str | None = None) -> bool:
 
 
 def write(rows: Sequence[Row], json_file: str) -> None:
-  """Writes the rows as a list of objects."""
+  """Writes the rows as a JSON list of objects."""
   text = json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + '\n'
   pathlib.Path(json_file).write_text(text)

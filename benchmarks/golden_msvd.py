@@ -1,10 +1,10 @@
-"""Checks our scores on the captions that a published system gave for the MSVD test videos.
+"""Checks our metrics on the captions of a published system for the MSVD test videos.
 
   python -m benchmarks.golden_msvd --predictions=FILE --references=sents_test_lc_nopunc.txt
 
-The predictions are plain text, one caption a line, in the order in which the references name the
-670 videos (vid1301 to vid1970). The goals are what pycocoevalcap 1.2 gives for them with its own
-tokeniser and METEOR wrapper; the system's paper has .810 .697 .606 .511, .335, .706 and .777.
+The predictions are plain text, one caption a line, in the order of the references' 670 videos
+(vid1301 to vid1970). The goals are the scores of pycocoevalcap 1.2 with its own tokeniser and
+METEOR wrapper; the paper of the system reports .810 .697 .606 .511, .335, .706 and .777.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""Kills a small run again and again; what it leaves must be what a run left alone leaves.
+"""Kills and resumes a small run many times; its results must equal those of an undisturbed run.
 
   python -m benchmarks.kill [--kills=20] [--seed=0] [--json=FILE]
 
 A run of two stages (``benchmarks.kill_run``) is killed with SIGKILL at random moments, in a step,
-in a save, in an evaluation or between stages, and started again by the same command until it is
-finished; then another run begins, until there were so many kills. Of every finished run the final
-parameters, optimiser state, metrics.jsonl (no step twice, none missing; times aside) and captions
-are compared with those of the run left alone. Exit code 1 if anything differs.
+in a save, in an evaluation or between stages, and resumed by the same command until it has
+finished. Then the next run starts, until --kills kills have been made. Of every finished run the
+checkpoints, metrics.jsonl (no step twice, none missing; without times) and captions are compared
+with those of an undisturbed run. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -25,18 +25,25 @@ import time
 from collections.abc import Sequence
 
 import benchmarks
-from benchmarks import kill_run, outcome
+from benchmarks import kill_run, run_results
 from vidcap_jax.progress import progress
 
 PHASES = ('step', 'save', 'evaluation', 'between')
-# How often each comes before a run is killed in it, at most, and the seconds that it lasts, about.
-COME = {'step': 20, 'save': 4, 'evaluation': 3, 'between': 1}
-LAST = {'step': 0.5, 'save': 0.1, 'evaluation': 1.0, 'between': 0.2}
-LIMIT = 600  # seconds that one start of the run may take
+# The largest number of phases of a kind to let pass before a kill, and about how many seconds each
+# phase takes.
+MAX_PASSED = {'step': 20, 'save': 4, 'evaluation': 3, 'between': 1}
+SECONDS = {'step': 0.5, 'save': 0.1, 'evaluation': 1.0, 'between': 0.2}
+TIME_LIMIT = 600  # seconds for one start of the run
 
 
 class Run:
-  """A start of the run; ``phases`` gives the names of its phases as they begin, None at its end."""
+  """One start of the run.
+
+  Attributes:
+    phases: the names of its phases as they begin, and None when it ends.
+    lines: its output.
+    process: its process.
+  """
 
   def __init__(self, data: str, workdir: pathlib.Path, environment: dict):
     self.phases: queue.Queue[str | None] = queue.Queue()
@@ -53,34 +60,41 @@ class Run:
   def _read(self) -> None:
     for line in self.process.stdout or ():
       self.lines.append(line)
-      if found := re.match(r'phase: (\w+)', line):
-        self.phases.put(found[1])
+      if match := re.match(r'phase: (\w+)', line):
+        self.phases.put(match[1])
     self.phases.put(None)
 
   def finish(self) -> None:
-    """Waits for the end; RuntimeError, with what it said, if it failed."""
-    if self.process.wait(LIMIT):
+    """Waits for the end.
+
+    Raises:
+      RuntimeError: it failed; the message contains its output.
+    """
+    if self.process.wait(TIME_LIMIT):
       raise RuntimeError(f'the run ended with {self.process.returncode}:\n{"".join(self.lines)}')
 
 
 def half_written(workdir: pathlib.Path) -> set[str]:
-  """Checkpoints that are being saved, or were when a run was killed."""
+  """The names of unfinished checkpoints, being saved now or when a run was killed."""
   return {path.name for path in workdir.glob('checkpoints/*/*') if 'tmp' in path.name}
 
 
 def kill_in(run: Run, target: str, passed: int, delay: float, workdir: pathlib.Path) -> str | None:
-  """Kills a run in a phase; the phase that it was in when it died, None if it finished first.
+  """Kills a run in a phase.
 
   Args:
     run: just started.
     target: the phase to wait for.
-    passed: how many of these phases to let pass.
-    delay: seconds to wait in it.
-    workdir: the run's.
+    passed: number of these phases to let pass.
+    delay: seconds to wait in the phase.
+    workdir: of the run.
+
+  Returns:
+    The phase in which the run was killed, or None if it finished first.
   """
-  # What earlier kills have left half-written is no sign of a save now.
+  # Checkpoints that earlier kills left unfinished do not show a save now.
   before, phase = half_written(workdir), None
-  while (phase := run.phases.get(timeout=LIMIT)) is not None:
+  while (phase := run.phases.get(timeout=TIME_LIMIT)) is not None:
     if phase == target:
       passed -= 1
       if passed < 0:
@@ -89,7 +103,7 @@ def kill_in(run: Run, target: str, passed: int, delay: float, workdir: pathlib.P
     run.finish()
     return None
   time.sleep(delay)
-  run.process.send_signal(signal.SIGSTOP)  # so that what is seen now is what it dies in
+  run.process.send_signal(signal.SIGSTOP)  # so that the phase read now is that of the kill
   time.sleep(0.02)
   while not run.phases.empty():
     phase = run.phases.get()
@@ -103,57 +117,57 @@ def kill_in(run: Run, target: str, passed: int, delay: float, workdir: pathlib.P
 
 
 def measure(kills: int, seed: int, folder: pathlib.Path) -> list[benchmarks.Row]:
-  """Counts of kills by phase, of finished runs and of those that differ."""
+  """Numbers of kills by phase, of finished runs and of differences."""
   rng = random.Random(seed)
-  # Compiled programs are kept from start to start, or nearly all time would go into compiling.
+  # A compilation cache that all starts share, or compiling would take nearly all time.
   environment = {**os.environ, 'JAX_COMPILATION_CACHE_DIR': str(folder / 'compiled')}
   environment['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.2'
   data = kill_run.write_data(folder / 'set')
-  alone = folder / 'alone'
-  Run(data, alone, environment).finish()
-  expected = outcome.left_by(alone)
-  died: collections.Counter[str] = collections.Counter()
-  runs, different = 0, []
+  undisturbed = folder / 'undisturbed'
+  Run(data, undisturbed, environment).finish()
+  expected = run_results.read_run(undisturbed)
+  killed_in: collections.Counter[str] = collections.Counter()
+  runs, differences = 0, []
   workdir = folder / 'run_0'
   for number in progress(range(kills), kills, 'killing', unit='kills'):
     while True:
-      target = min(PHASES[:3], key=lambda phase: died[phase]) if number % 8 else 'between'
-      passed, delay = rng.randrange(COME[target]), rng.uniform(0, LAST[target])
+      target = min(PHASES[:3], key=lambda phase: killed_in[phase]) if number % 8 else 'between'
+      passed, delay = rng.randrange(MAX_PASSED[target]), rng.uniform(0, SECONDS[target])
       run = Run(data, workdir, environment)
       phase = kill_in(run, target, passed, delay, workdir)
       if phase:
-        died[phase] += 1
+        killed_in[phase] += 1
         break
       runs += 1
-      different += compare(expected, workdir)
+      differences += compare(expected, workdir)
       workdir = folder / f'run_{runs}'
   Run(data, workdir, environment).finish()
   runs += 1
-  different += compare(expected, workdir)
-  for line in different:
+  differences += compare(expected, workdir)
+  for line in differences:
     print(line)
-  rows = [benchmarks.Row(f'killed in {phase}', died[phase]) for phase in PHASES]
+  rows = [benchmarks.Row(f'killed in {phase}', killed_in[phase]) for phase in PHASES]
   rows.append(benchmarks.Row('finished runs', runs))
-  wrong = len(different)
-  return [*rows, benchmarks.Row('differences', wrong, goal=0, met=not wrong)]
+  count = len(differences)
+  return [*rows, benchmarks.Row('differences', count, goal=0, met=not count)]
 
 
 def compare(expected: dict, workdir: pathlib.Path) -> list[str]:
-  """What differs between a finished run and the one left alone, a line each."""
-  found = outcome.left_by(workdir)
+  """The differences between a finished run and the undisturbed one, one line each."""
+  actual = run_results.read_run(workdir)
   lines = []
   for part, value in expected.items():
-    if found[part] != value:
-      keys = value if isinstance(value, dict) else range(max(len(value), len(found[part])))
-      wrong = [k for k in keys if _at(value, k) != _at(found[part], k)]
-      lines.append(f'{workdir.name}: {part} differ at {wrong[:5]}')
-  steps = [(r['stage'], r['kind'], r['step']) for r in found['records']]
+    if actual[part] != value:
+      keys = value if isinstance(value, dict) else range(max(len(value), len(actual[part])))
+      different = [key for key in keys if _get(value, key) != _get(actual[part], key)]
+      lines.append(f'{workdir.name}: {part} differ at {different[:5]}')
+  steps = [(r['stage'], r['kind'], r['step']) for r in actual['records']]
   if len(set(steps)) < len(steps):
-    lines.append(f'{workdir.name}: metrics.jsonl has steps twice')
+    lines.append(f'{workdir.name}: metrics.jsonl has duplicate steps')
   return lines
 
 
-def _at(values, key):
+def _get(values, key):
   try:
     return values[key]
   except (KeyError, IndexError):
@@ -169,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   add = parser.add_argument
   add('--kills', type=int, default=20, metavar='N', help='default: %(default)s')
-  add('--seed', type=int, default=0, help='of the moments (default: %(default)s)')
+  add('--seed', type=int, default=0, help='of the moments of the kills (default: %(default)s)')
   benchmarks.add_json(parser)
   args = parser.parse_args(argv)
   with tempfile.TemporaryDirectory() as folder:

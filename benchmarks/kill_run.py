@@ -1,8 +1,8 @@
-"""The run that ``benchmarks.kill`` kills: small, of two stages, telling what it is doing.
+"""The run that ``benchmarks.kill`` kills: small, with two stages, printing its phases.
 
   python -m benchmarks.kill_run DATA WORKDIR
 
-A line ``phase: NAME`` is printed where a phase begins: step, save, evaluation, between.
+It prints a line ``phase: NAME`` when a phase begins: step, save, evaluation, between.
 """
 
 import pathlib
@@ -11,7 +11,7 @@ import sys
 import numpy as np
 from ml_collections import ConfigDict
 
-from benchmarks import made
+from benchmarks import datasets
 from configs import common
 
 CHANNELS = 16
@@ -19,18 +19,18 @@ WORDS = ('red', 'green', 'blue', 'rises', 'falls', 'spins', 'slowly', 'fast')
 
 
 def write_data(folder: pathlib.Path) -> str:
-  """A data set of 40 videos to train on and 40 to validate with; returns its folder."""
+  """Builds a data set of 40 training and 40 validation videos; returns its folder."""
   rng = np.random.default_rng(0)
 
   def videos():
     for i in range(80):
-      says = rng.integers(len(WORDS), size=3)
+      words = rng.integers(len(WORDS), size=3)
       array = rng.normal(size=(4 + i % 5, CHANNELS)).astype(np.float32)
-      array[:, says] += 2
-      captions = [' '.join(WORDS[w] for w in says), f'it {WORDS[says[0]]}']
+      array[:, words] += 2
+      captions = [' '.join(WORDS[w] for w in words), f'it {WORDS[words[0]]}']
       yield 'train' if i < 40 else 'val', captions, array
 
-  return made.data_set(folder, videos())
+  return datasets.build_dataset(folder, videos())
 
 
 def get_config(data: str) -> ConfigDict:
@@ -55,21 +55,21 @@ def get_config(data: str) -> ConfigDict:
   return c.lock()
 
 
-def tell_phases() -> None:
-  """Makes the run print where each phase begins."""
+def print_phases() -> None:
+  """Patches the project so that it prints the phases of a run as they begin."""
   from vidcap_jax.checkpoints import checkpoint
   from vidcap_jax.evaluation import evaluate
   from vidcap_jax.training import compiled, experiment, train
 
   def before(phase, function, after=None):
-    def told(*args, **kwargs):
+    def printing(*args, **kwargs):
       print(f'phase: {phase}', flush=True)
       result = function(*args, **kwargs)
       if after:
         print(f'phase: {after}', flush=True)
       return result
 
-    return told
+    return printing
 
   by_shape, make_validator, write = compiled.by_shape, train.make_validator, experiment.write_json
 
@@ -91,7 +91,7 @@ def main() -> int:
   from vidcap_jax.training import experiment
 
   data, workdir = sys.argv[1:]
-  tell_phases()
+  print_phases()
   experiment.run(get_config(data), pathlib.Path(workdir), mesh.make_mesh())
   return 0
 

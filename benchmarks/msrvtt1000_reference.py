@@ -1,13 +1,13 @@
-"""What can be reached without a captioner on the first 1,000 videos of MSR-VTT.
+"""Scores that need no captioner, on the first 1,000 videos of MSR-VTT.
 
   python -m benchmarks.msrvtt1000_reference --annotations=train_val_videodatainfo.json \
       --splits=splits.json --features=DIR
 
-Two references for a trained model, on the validation split:
-- constant: one caption said of every video; the best (by CIDEr) of the most frequent training
-  captions, and the captions named with --constant;
-- nearest: the training video whose mean feature is closest (cosine, features standardised over the
-  training videos) lends its medoid caption, the one that shares most words with the others.
+Two baselines for a trained model, on the validation split:
+- constant: the same caption for every video: the best by CIDEr of the most frequent training
+  captions, and the captions given by --constant;
+- nearest: the medoid caption (which shares most words with the others) of the training video with
+  the closest mean feature, by cosine similarity of features standardised over the training videos.
 """
 
 import argparse
@@ -27,10 +27,10 @@ from vidcap_jax.evaluation.constant import constant_baseline
 def mean_features(directory: str, ids: list[str]) -> np.ndarray:
   """Each video's feature averaged over its frames: (videos, D)."""
   paths = [pathlib.Path(directory, f'{video_id}.npy') for video_id in ids]
-  lacking = [path.name for path in paths if not path.is_file()]
-  if lacking:
+  missing = [path.name for path in paths if not path.is_file()]
+  if missing:
     raise DataError(
-      f'{directory} lacks {len(lacking)} of {len(ids)} feature files: {", ".join(lacking[:5])}'
+      f'{directory} lacks {len(missing)} of {len(ids)} feature files: {", ".join(missing[:5])}'
     )
   return np.stack([np.load(path).mean(axis=0) for path in paths])
 
@@ -46,7 +46,7 @@ def medoid(captions: list[str]) -> str:
 
 
 def nearest(features: np.ndarray, others: np.ndarray) -> np.ndarray:
-  """For every row of ``features`` the row of ``others`` with the highest cosine."""
+  """For every row of ``features`` the index of the row of ``others`` with the highest cosine."""
   mean, deviation = others.mean(axis=0), others.std(axis=0) + 1e-8
   a, b = (features - mean) / deviation, (others - mean) / deviation
   a /= np.linalg.norm(a, axis=1, keepdims=True)
@@ -61,9 +61,9 @@ def main() -> None:
   parser.add_argument('--annotations', required=True, metavar='FILE', help='MSR-VTT json')
   parser.add_argument('--splits', required=True, metavar='FILE', help='json {train: …, val: …}')
   parser.add_argument('--features', required=True, metavar='DIR', help='VIDEO_ID.npy, (T, D) each')
-  parser.add_argument('--constant', action='append', help='a caption to try; may be repeated')
+  parser.add_argument('--constant', action='append', help='caption to score; may be repeated')
   parser.add_argument(
-    '--candidates', type=int, default=100, help='so many most frequent captions (%(default)s)'
+    '--candidates', type=int, default=100, help='number of frequent captions to try (%(default)s)'
   )
   add_json(parser)
   options = parser.parse_args()
@@ -84,7 +84,7 @@ def _measure(options) -> list[Row]:
   candidates = [caption for caption, _ in frequent.most_common(options.candidates)]
   best, _ = constant_baseline(references, candidates)
 
-  said = {
+  captions = {
     f'constant "{caption}"': dict.fromkeys(val, caption)
     for caption in dict.fromkeys([best, *(options.constant or ['a man is talking'])])
   }
@@ -92,10 +92,10 @@ def _measure(options) -> list[Row]:
     mean_features(options.features, list(val)), mean_features(options.features, list(train))
   )
   ids = list(train)
-  said['nearest'] = {v: medoid(train[ids[i]]) for v, i in zip(val, closest, strict=True)}
+  captions['nearest'] = {v: medoid(train[ids[i]]) for v, i in zip(val, closest, strict=True)}
 
   rows = []
-  for name, hypotheses in said.items():
+  for name, hypotheses in captions.items():
     corpus, _ = metrics.score(hypotheses, references, ['BLEU', 'ROUGE_L', 'CIDEr'])
     rows += [Row(f'{name} {m}', corpus[m]) for m in ('CIDEr', 'BLEU_4', 'ROUGE_L')]
   return rows

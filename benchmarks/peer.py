@@ -1,8 +1,8 @@
-"""Runs a captioner written in PyTorch as a program of its own, to measure speed against.
+"""Times a captioner in PyTorch, as a separate program, to compare speeds.
 
 The program is called as ``PYTHON FILE --ops xe,beam --impl cell,split,late --steps N …`` and prints
-a JSON object a line: ``op``, ``impl``, ``median_s`` of a call and ``captions_per_s``. Another
-captioner can be measured by a program that takes the same flags.
+one JSON object per line: ``op``, ``impl``, ``median_s`` of a call and ``captions_per_s``. Any
+program with these flags can be compared.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from vidcap_jax.errors import UserError
 
 @dataclasses.dataclass
 class Peer:
-  """A program, and the seconds of every operation and variant so far.
+  """A program, and the times of its operations so far.
 
   Attributes:
-    command: what runs it, e.g. (python, updown_torch.py).
+    command: that runs it, e.g. (python, updown_torch.py).
     flags: sizes, threads and precision, the same in all rounds.
-    seconds: (operation, variant) -> the median of each round.
+    seconds: (operation, variant) -> the median of each round, in seconds.
   """
 
   command: Sequence[str]
@@ -31,7 +31,7 @@ class Peer:
   )
 
   def run(self, ops: Sequence[str], variants: Sequence[str], steps: int) -> None:
-    """One round: each operation so many times in each variant.
+    """Runs one round: ``steps`` calls of each operation in each variant.
 
     Raises:
       UserError: the program failed.
@@ -45,12 +45,12 @@ class Peer:
         f'{" ".join(self.command)} failed with exit code {done.returncode}: {last[0]}'
       )
     for line in done.stdout.splitlines():
-      found = json.loads(line)
-      self.seconds[found['op'], found.get('impl', '')].append(found['median_s'])
+      result = json.loads(line)
+      self.seconds[result['op'], result.get('impl', '')].append(result['median_s'])
 
   def best(self, op: str) -> tuple[str, list[float]]:
-    """The variant with the least median time of an operation, and its times."""
+    """The fastest variant of an operation by median time, and its times."""
     median = lambda times: sorted(times)[len(times) // 2]  # noqa: E731
-    each = {variant: times for (name, variant), times in self.seconds.items() if name == op}
-    variant = min(each, key=lambda v: median(each[v]))
-    return variant, each[variant]
+    times_of = {variant: times for (name, variant), times in self.seconds.items() if name == op}
+    variant = min(times_of, key=lambda v: median(times_of[v]))
+    return variant, times_of[variant]

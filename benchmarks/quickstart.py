@@ -1,10 +1,10 @@
-"""Did the quickstart learn? CIDEr against the best constant caption, and what captions name right.
+"""What the quickstart learned: CIDEr over that of a constant caption, and attributes named right.
 
   python -m benchmarks.quickstart --workdir=/tmp/quickstart [--json=FILE]
 
-Colour, shape, action and direction are each to be named right in 80 % of the test captions, whose
-combinations were never seen in training; CIDEr is to be 3 times the best constant caption's, and
-to fall under 1.2 times it when videos swap features.
+Goals: 80 % of the test captions name colour, shape, action and direction right, in combinations
+that training has not seen; CIDEr is 3 times that of the best constant caption, and falls under 1.2
+times it when videos swap their features.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 import benchmarks
-from benchmarks import blind
+from benchmarks import swapped_features
 from data_prep.synthetic import clips, shapes
 from vidcap_jax.errors import UserError
 
@@ -22,7 +22,11 @@ ATTRIBUTES = ('colour', 'shape', 'action', 'direction')
 
 
 def measure(workdir: str) -> list[benchmarks.Row]:
-  """The rows of a finished quickstart's workdir."""
+  """The rows of the workdir of a finished quickstart.
+
+  Raises:
+    UserError: the workdir has no results.
+  """
   results = pathlib.Path(workdir, 'eval', 'test')
   if not (results / 'metrics.json').is_file():
     raise UserError(f'{results}: no results; run configs/quickstart.py with --workdir={workdir}')
@@ -33,12 +37,12 @@ def measure(workdir: str) -> list[benchmarks.Row]:
   ratio = scores['CIDEr'] / scores['constant_CIDEr']
   rows.append(benchmarks.Row('CIDEr', scores['CIDEr'], ratio=ratio, goal=3.0, met=ratio >= 3))
   for attribute in ATTRIBUTES:
-    right = [
+    correct = [
       shapes.named(c['caption'])[attribute] == facts[c['video_id']][attribute] for c in captions
     ]
-    share = sum(right) / len(right)
+    share = sum(correct) / len(correct)
     rows.append(benchmarks.Row(attribute, share, goal=0.8, met=share >= 0.8))
-  return rows + blind.measure(workdir, None, 'test')
+  return rows + swapped_features.measure(workdir, None, 'test')
 
 
 def main(argv: Sequence[str] | None = None) -> int:

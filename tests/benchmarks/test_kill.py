@@ -1,4 +1,4 @@
-"""The kill benchmark kills, and finds runs that were killed to end as one left alone."""
+"""The kill benchmark kills a run and finds no difference from an undisturbed one."""
 
 import json
 

@@ -1,11 +1,11 @@
-"""Another program is measured beside."""
+"""Timing a separate program."""
 
 import sys
 
 import pytest
 
 from benchmarks.peer import Peer
-from tests.benchmarks.test_rl import PROGRAM
+from tests.benchmarks.test_speed import PROGRAM
 from vidcap_jax.errors import UserError
 
 
@@ -16,14 +16,14 @@ def program(tmp_path):
   return path
 
 
-def test_the_best_variant_of_a_peer_counts(program):
+def test_the_fastest_variant_is_chosen(program):
   peer = Peer((sys.executable, str(program)), {'batch': 1})
   for _ in range(3):
     peer.run(('xe', 'beam'), ('slow', 'fast'), steps=2)
   assert peer.best('beam') == ('fast', [0.5, 0.5, 0.5])
 
 
-def test_a_peer_that_fails_is_named_with_its_message(tmp_path):
+def test_an_error_of_the_program_is_reported(tmp_path):
   path = tmp_path / 'peer.py'
   path.write_text('raise SystemExit("no torch here")')
   with pytest.raises(UserError, match=r'peer\.py failed with exit code 1: no torch here'):

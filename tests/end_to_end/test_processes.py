@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks import outcome
+from benchmarks import run_results
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.distributed.watchdog import LOST
@@ -115,7 +115,7 @@ def assert_same_run(one, other):
   for (name, a), (other_name, b) in zip(expected, found, strict=True):
     assert name == other_name
     np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7, err_msg=jax.tree_util.keystr(name))
-  left, right = outcome.left_by(one), outcome.left_by(other)
+  left, right = run_results.read_run(one), run_results.read_run(other)
   assert [(r['kind'], r['step']) for r in left['records']] == [
     (r['kind'], r['step']) for r in right['records']
   ]

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import outcome
+from benchmarks import run_results
 from configs import quickstart
 from data_prep.synthetic import clips
 from tests import tiny
@@ -35,9 +35,9 @@ def test_a_run_that_makes_its_own_data(tmp_path, capsys):
     assert [(s['video_id'], s['caption']) for s in shown] == [(v, spoken[v]) for v in of_test[:2]]
     assert all(f'{name}: ' in said for name in of_test[:2])
 
-    left = outcome.left_by(workdir)
+    left = run_results.read_run(workdir)
     made = {p: p.stat().st_mtime_ns for p in (workdir / 'data').rglob('*') if p.is_file()}
     tiny.run(config, workdir, clips)
     assert 'finished before' in capsys.readouterr().out
-    assert outcome.left_by(workdir) == left
+    assert run_results.read_run(workdir) == left
     assert {p: p.stat().st_mtime_ns for p in (workdir / 'data').rglob('*') if p.is_file()} == made

@@ -3,7 +3,7 @@
 import pytest
 from ml_collections import ConfigDict
 
-from benchmarks import outcome
+from benchmarks import run_results
 from configs import common
 from tests import tiny
 from vidcap_jax.errors import ConfigError
@@ -60,7 +60,7 @@ def test_resumed_it_ends_the_same(finished):
   """The state of the objective travels in the checkpoint, its tables are made again."""
   config, whole, shot = finished
   tiny.run(config, shot)
-  assert outcome.left_by(shot) == outcome.left_by(whole)
+  assert run_results.read_run(shot) == run_results.read_run(whole)
 
 
 def test_collapse_ends_the_stage_and_keeps_the_best(tiny_data, tmp_path, capsys):

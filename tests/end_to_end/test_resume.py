@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from benchmarks import outcome
+from benchmarks import run_results
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.training import loop, train
@@ -39,7 +39,7 @@ def test_killed_at_any_moment(moment, possible, tiny_run, tiny_data, tmp_path, c
     tiny.run(tiny.get_config(tiny_data), workdir)
   found = re.search(r'restored step (\d+) ', capsys.readouterr().out)
   assert (int(found[1]) if found else 0) in possible
-  assert outcome.left_by(workdir) == outcome.left_by(tiny_run)
+  assert run_results.read_run(workdir) == run_results.read_run(tiny_run)
 
 
 @pytest.fixture
@@ -123,4 +123,4 @@ def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
   )
   assert done.returncode == 0, done.stderr
   assert f'restored step {saved} ' in done.stdout
-  assert outcome.left_by(tmp_path / 'work') == outcome.left_by(tiny_run)
+  assert run_results.read_run(tmp_path / 'work') == run_results.read_run(tiny_run)

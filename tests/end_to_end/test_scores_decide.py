@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks import outcome
+from benchmarks import run_results
 from tests import tiny
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import metrics
@@ -55,13 +55,13 @@ def test_patience_stops_and_stopped_it_stays(tiny_data, tmp_path, scores, capsys
   assert found == [(2, 0.1), (4, 0.3), (6, None), (8, 0.3)]
   assert max(r['step'] for r in read_journal(workdir)) == 8
   assert json.loads((workdir / 'eval/test/metrics.json').read_text())['checkpoint_step'] == 8
-  finished = outcome.left_by(workdir)
+  finished = run_results.read_run(workdir)
 
   # Killed after the last step and before the stage was noted down as finished.
   (workdir / 'stages.json').unlink()
   tiny.run(config, workdir)
   assert scores == [0.9]
-  assert outcome.left_by(workdir) == finished
+  assert run_results.read_run(workdir) == finished
 
   # Killed before the fourth validation: its count goes on from the third's.
   (workdir / 'stages.json').unlink()
@@ -69,7 +69,7 @@ def test_patience_stops_and_stopped_it_stays(tiny_data, tmp_path, scores, capsys
   scores[:] = [0.3, 0.9]
   tiny.run(config, workdir)
   assert scores == [0.9]
-  assert outcome.left_by(workdir) == finished
+  assert run_results.read_run(workdir) == finished
 
 
 # ---------------------------------------------------------------- seeds
@@ -97,7 +97,7 @@ def test_seeds(tiny_data, tmp_path, scores, capsys):
     'values': [0.25, 0.75],
   }
   assert summary['scores']['val']['METEOR']['stdev'] == 0
-  runs = [outcome.left_by(tmp_path / 'work' / f'seed_{seed}') for seed in (0, 1)]
+  runs = [run_results.read_run(tmp_path / 'work' / f'seed_{seed}') for seed in (0, 1)]
   assert runs[0]['checkpoints'] != runs[1]['checkpoints']
   saved = [
     json.loads((tmp_path / 'work' / f'seed_{seed}' / 'config.json').read_text()) for seed in (0, 1)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from ml_collections import ConfigDict
 
-from benchmarks import outcome
+from benchmarks import run_results
 from configs import common
 from tests import tiny
 from vidcap_jax import files
@@ -67,7 +67,7 @@ def test_the_second_stage_starts_from_the_first(two_stages):
 
 def test_finished_stages_are_not_run_again(two_stages, capsys):
   config, workdir = two_stages
-  before = outcome.left_by(workdir)
+  before = run_results.read_run(workdir)
   times = {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()}
   tiny.run(config, workdir)
   said = capsys.readouterr().out
@@ -75,7 +75,7 @@ def test_finished_stages_are_not_run_again(two_stages, capsys):
   assert '[second] finished before' in said
   assert 'loss' not in said
   assert f'results are in {workdir / "eval"}; to caption videos: ' in said
-  assert outcome.left_by(workdir) == before
+  assert run_results.read_run(workdir) == before
   assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
 
 
@@ -91,7 +91,7 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
   assert '[first] finished before' in said
   assert f'[second] parameters from {again / "checkpoints" / "first"}' in said
   assert ', all of them' in said
-  assert outcome.left_by(again) == outcome.left_by(workdir)
+  assert run_results.read_run(again) == run_results.read_run(workdir)
 
 
 @pytest.mark.parametrize(
@@ -262,4 +262,4 @@ def test_training_goes_on_from_the_newest_whole_checkpoint(two_stages, tmp_path,
   captured = capsys.readouterr()
   assert '[first] restored step 2 ' in captured.out
   assert captured.err.count('passed over') == 2
-  assert outcome.left_by(again) == outcome.left_by(workdir)
+  assert run_results.read_run(again) == run_results.read_run(workdir)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from benchmarks import outcome
+from benchmarks import run_results
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data.records import open_split
@@ -121,7 +121,7 @@ def test_rewards_are_part_of_the_checkpoints(finished):
   assert [r['step'] for r in records] == [1, 2, 3, 4, 5, 6]
   assert [r['reward_loss'] == 0 for r in records] == [True, True, False, False, False, False]
   assert all('first_pass' in r and 'second_pass' in r and 'reward' in r for r in records)
-  found = outcome.left_by(workdir)['checkpoints']
+  found = run_results.read_run(workdir)['checkpoints']
   digests = {name: checkpoint['arrays'] for name, checkpoint in found.items()}
   tables = [digests[f'checkpoints/joint/{s}']["['training']['kept']"] for s in (2, 4, 6)]
   assert len(set(tables)) == 3
@@ -139,7 +139,7 @@ def test_killed_while_rewards_are_compared(finished, tmp_path, capsys):
   tiny.run(config, again)
   said = capsys.readouterr().out
   assert '[joint] restored step 4 ' in said or '[joint] restored step 2 ' in said
-  ours, theirs = outcome.left_by(again), outcome.left_by(workdir)
+  ours, theirs = run_results.read_run(again), run_results.read_run(workdir)
   for noted in (ours, theirs):
     for folder in ('checkpoint', 'key_frames'):
       noted['stages']['choose'].pop(folder)

@@ -1,4 +1,4 @@
-"""Data sets made for a measurement."""
+"""Data sets for benchmarks."""
 
 import json
 import pathlib
@@ -9,8 +9,13 @@ import numpy as np
 from data_prep.dataset.builder import Options, build
 
 
-def data_set(folder: pathlib.Path, videos: Iterable[tuple[str, list[str], np.ndarray]]) -> str:
-  """Builds FOLDER/data of videos (split, captions, features (T, D)) named v0, v1, …; its path."""
+def build_dataset(folder: pathlib.Path, videos: Iterable[tuple[str, list[str], np.ndarray]]) -> str:
+  """Builds a data set in FOLDER/data and returns its path.
+
+  Args:
+    folder: also holds the features and annotations.
+    videos: (split, captions, features (T, D)) of each video; their ids are v0, v1, …
+  """
   features = folder / 'image'
   features.mkdir(parents=True)
   rows = []

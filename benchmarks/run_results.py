@@ -1,4 +1,4 @@
-"""What has to be equal after equal runs."""
+"""The results of a training run, in a form to compare with those of another run."""
 
 import hashlib
 import json
@@ -12,8 +12,8 @@ from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.training.metric_log import TIMING, read_journal
 
 
-def left_by(workdir: pathlib.Path) -> dict:
-  """What has to be equal after equal runs: arrays as digests, records without times."""
+def read_run(workdir: pathlib.Path) -> dict:
+  """Captions, records (without times), stages and checkpoints (as digests) of a workdir."""
   files = {
     str(path.relative_to(workdir)): path.read_text()
     for path in sorted(workdir.glob('eval/**/captions.json'))
@@ -29,7 +29,7 @@ def left_by(workdir: pathlib.Path) -> dict:
 
 
 def read_checkpoint(path: pathlib.Path) -> dict:
-  """Digests of all arrays of a checkpoint folder by name, and its progress."""
+  """The digests of all arrays of a checkpoint folder by name, and the training progress."""
   device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
   items = {}
   for name in ('params', 'training'):
@@ -37,14 +37,14 @@ def read_checkpoint(path: pathlib.Path) -> dict:
     items[name] = ocp.args.StandardRestore(checkpoint.abstract(saved, device))
   with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
     arrays = dict(reader.restore(path.absolute(), args=ocp.args.Composite(**items)))
-  found = {
+  digests = {
     jax.tree_util.keystr(name): digest(np.asarray(leaf))
     for name, leaf in jax.tree.leaves_with_path(arrays)
   }
-  assert len(found) > 10
-  return {'arrays': found, 'progress': checkpoint.read_meta(path)['progress']}
+  assert len(digests) > 10
+  return {'arrays': digests, 'progress': checkpoint.read_meta(path)['progress']}
 
 
 def digest(array: np.ndarray) -> str:
-  """Changes with any bit of an array, its shape or dtype."""
+  """A string that depends on every bit of an array, its shape and its dtype."""
   return f'{array.dtype}{array.shape} {hashlib.sha256(array.tobytes()).hexdigest()[:12]}'

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks import rl
+from benchmarks import speed
 from benchmarks.peer import Peer
 from benchmarks.programs import Sizes
 
@@ -32,7 +32,7 @@ def test_ratios_above_one_are_faster_and_goals_are_judged(program):
   peer.run(('xe', 'scst', 'greedy', 'beam'), ('split',), 1)  # 0.5 s each: 4 captions a second
   seconds = {'xe': 0.25, 'self_critical': 0.5, 'self_critical replay': 1.0, 'greedy': 0.5}
   seconds |= {'beam': 0.5, 'reward': 0.01, 'reward of a step': 0.1, 'reward on the host': 0.04}
-  rows = rl.rows_of(sizes, {k: [v] for k, v in seconds.items()}, {}, {}, peer, None)
+  rows = speed.rows_of(sizes, {k: [v] for k, v in seconds.items()}, {}, {}, peer, None)
   named = {row.name: row for row in rows}
   assert (named['xe'].value, named['xe'].ratio, named['xe'].met) == (8.0, 2.0, True)
   assert (named['beam 5'].ratio, named['beam 5'].met) == (1.0, False)
@@ -44,10 +44,10 @@ def test_ratios_above_one_are_faster_and_goals_are_judged(program):
 def test_batches_of_real_lengths_fall_into_buckets():
   rng = np.random.default_rng(0)
   lengths = [rng.integers(4, 20, size=20) for _ in range(32)]
-  shares = rl.bucket_shares(lengths, batch=8, longest=20)
+  shares = speed.bucket_shares(lengths, batch=8, longest=20)
   assert sum(shares.values()) == pytest.approx(1)
   assert set(shares) == {9, 11, 13, 16, 20}
-  assert rl.longest_of_random(lengths, 64) == 19
+  assert speed.longest_of_random(lengths, 64) == 19
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_everything_is_timed(tmp_path):
   table = tmp_path / 'table.json'
   sizes = {'batch': 4, 'frames': 3, 'channels': 8, 'hidden': 8, 'words': 30, 'length': 6}
   sizes |= {'references': 2, 'videos': 8, 'beam': 2, 'rounds': 2, 'calls': 1}
-  rl.main([f'--{name}={value}' for name, value in sizes.items()] + [f'--json={table}'])
+  speed.main([f'--{name}={value}' for name, value in sizes.items()] + [f'--json={table}'])
   rows = {row['name']: row for row in json.loads(table.read_text())}
   assert all(row['value'] > 0 for row in rows.values())
   assert {'xe', 'self_critical', 'beam 2', 'xe memory', 'self_critical / xe'} <= set(rows)

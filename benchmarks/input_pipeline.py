@@ -1,12 +1,12 @@
-"""Can the host feed the device? Records a second, and how long a step waits, by ``data.cache``.
+"""Whether the host keeps up with the device: records per second and input wait, by ``data.cache``.
 
-  python -m benchmarks.input [--data=DIR] [--step_ms=100] [--json=FILE]
+  python -m benchmarks.input_pipeline [--data=DIR] [--step_ms=100] [--json=FILE]
 
-Without --data a set of random features is written first: --videos of --frames x --channels in
-float16. For each mode batches are read as fast as they come, then with --step_ms between them in
-place of a step; the share of waiting is what training reports as input wait, and what it takes to
-hand a batch to the devices. Beside it stands what the host must deliver when a step takes a tenth
-of the time.
+Without --data a data set of random features is written first: --videos of --frames x --channels in
+float16. In each mode batches are first read without pause, then with --step_ms between them in
+place of a training step; the share of time spent waiting is the input wait that training reports,
+plus the transfer to the devices. Further rows show what the host has to deliver when a step takes a
+tenth of the time.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import numpy as np
 from absl import flags
 
 import benchmarks
-from benchmarks import made
+from benchmarks import datasets
 from vidcap_jax.data import cache, pipeline
 from vidcap_jax.data.batch import default_sizes
 from vidcap_jax.data.order import TrainOrder
@@ -31,20 +31,20 @@ from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.distributed.mesh import make_mesh, to_devices
 from vidcap_jax.errors import UserError
 
-FASTER = 10  # than today's step: an accelerator's
-MOST_WAIT = 0.05  # of a step, or the device is kept waiting
+SPEEDUP = 10  # of an accelerator's step over --step_ms
+MAX_WAIT = 0.05  # share of a step
 
 
 def write_data(folder: pathlib.Path, videos: int, frames: int, channels: int) -> str:
-  """A data set of random features, one caption a video; returns its folder."""
+  """Writes a data set of random features, one caption per video; returns its folder."""
   array = np.random.default_rng(0).normal(size=(frames, channels)).astype(np.float16)
-  return made.data_set(
+  return datasets.build_dataset(
     folder, (('train', [f'video number {i % 9}'], np.roll(array, i)) for i in range(videos))
   )
 
 
 def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -> Iterator[Mapping]:
-  """Batches on the devices, epoch after epoch, as training gets them."""
+  """Endless batches on the devices, as training gets them."""
   manifest, mesh = read_manifest(data), make_mesh()
   if manifest.vocabulary is None or 'train' not in manifest.splits:
     raise UserError(f'{data}: no split train with a vocabulary to read batches of')
@@ -54,49 +54,51 @@ def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -
   counts = np.array([len(video.captions) for video in texts])
   order = TrainOrder(counts, batch_size, 1, seed=0)
   sizes = default_sizes(manifest.streams)
-  kept = cache.keep(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
-  shape = pipeline.BatchShape(kept.streams, sizes, vocabulary.max_words + 1)
+  cached = cache.keep(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
+  shape = pipeline.BatchShape(cached.streams, sizes, vocabulary.max_words + 1)
   reading = pipeline.Reading(threads=threads, workers=workers if mode == 'none' else 0)
   steps = range(sys.maxsize // batch_size)
-  read = pipeline.train_batches(kept.source, vocabulary, order, shape, steps, reading)
+  host_batches = pipeline.train_batches(cached.source, vocabulary, order, shape, steps, reading)
   try:
-    for _, batch in read:
-      yield kept.fill(to_devices(batch, mesh))
+    for _, batch in host_batches:
+      yield cached.fill(to_devices(batch, mesh))
   finally:
-    read.close()
+    host_batches.close()
 
 
 def measure(
   data: str, mode: str, batch_size: int, steps: int, step_ms: float, threads: int, workers: int
 ) -> list[benchmarks.Row]:
-  """Records a second as fast as they come, share of waiting, and what a faster step would need."""
-  began = time.perf_counter()
-  coming = batches(data, mode, batch_size, threads, workers)
-  batch = jax.block_until_ready(next(coming))  # loads, compiles
-  loaded = time.perf_counter() - began
+  """Records per second, share of input wait, and the rate that a faster step would need."""
+  start = time.perf_counter()
+  iterator = batches(data, mode, batch_size, threads, workers)
+  batch = jax.block_until_ready(next(iterator))  # loads, compiles
+  first_batch = time.perf_counter() - start
 
-  began = time.perf_counter()
+  start = time.perf_counter()
   for _ in range(steps):
-    jax.block_until_ready(next(coming))
-  rate = steps * batch_size / (time.perf_counter() - began)
+    jax.block_until_ready(next(iterator))
+  rate = steps * batch_size / (time.perf_counter() - start)
 
   waited = 0.0
   for _ in range(steps):
     time.sleep(step_ms / 1000)
-    asked = time.perf_counter()
-    next(coming)  # not until it is on the devices: that goes on beside the step before
-    waited += time.perf_counter() - asked
-  coming.close()
+    wait_start = time.perf_counter()
+    next(iterator)  # the transfer to the devices overlaps the step, so it isn't waited for
+    waited += time.perf_counter() - wait_start
+  iterator.close()
   share = waited / (waited + steps * step_ms / 1000)
 
   from_host = {k: v for k, v in batch.items() if mode != 'device' or k not in _FEATURES}
   size = sum(array.nbytes for array in jax.tree.leaves(from_host))
-  faster = batch_size / (step_ms / 1000 / FASTER)  # records a second
+  needed = batch_size / (step_ms / 1000 / SPEEDUP)  # records per second
   return [
-    benchmarks.Row(f'{mode}: first batch after', loaded, 's'),
-    benchmarks.Row(f'{mode}: records read', rate, 'a second'),
-    benchmarks.Row(f'{mode}: input wait', share, goal=MOST_WAIT, met=share <= MOST_WAIT),
-    benchmarks.Row(f'{mode}: from the host at {FASTER}x', size * faster / batch_size / 1e6, 'MB/s'),
+    benchmarks.Row(f'{mode}: first batch after', first_batch, 's'),
+    benchmarks.Row(f'{mode}: records read', rate, 'per second'),
+    benchmarks.Row(f'{mode}: input wait', share, goal=MAX_WAIT, met=share <= MAX_WAIT),
+    benchmarks.Row(
+      f'{mode}: from the host at {SPEEDUP}x', size * needed / batch_size / 1e6, 'MB/s'
+    ),
   ]
 
 
@@ -104,9 +106,9 @@ _FEATURES = ('features', 'masks')
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-  """Entry point; exit code 1 if a step is kept waiting."""
+  """Entry point; exit code 1 if a step waits for its input too long."""
   parser = argparse.ArgumentParser(
-    prog='python -m benchmarks.input',
+    prog='python -m benchmarks.input_pipeline',
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -116,13 +118,19 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--frames', type=int, default=28, metavar='T', help='default: %(default)s')
   add('--channels', type=int, default=2048, metavar='D', help='default: %(default)s')
   add('--batch_size', type=int, default=64, metavar='B', help='default: %(default)s')
-  add('--steps', type=int, default=50, metavar='N', help='measured (default: %(default)s)')
-  add('--step_ms', type=float, default=100.0, help='time of a step (default: %(default)s)')
-  add('--threads', type=int, default=2, help='that read (default: %(default)s)')
+  add(
+    '--steps',
+    type=int,
+    default=50,
+    metavar='N',
+    help='number of batches to measure (default: %(default)s)',
+  )
+  add('--step_ms', type=float, default=100.0, help='duration of a step (default: %(default)s)')
+  add('--threads', type=int, default=2, help='threads that read (default: %(default)s)')
   add('--workers', type=int, default=0, help='processes that read (default: %(default)s)')
   benchmarks.add_json(parser)
   args = parser.parse_args(argv)
-  flags.FLAGS.mark_as_parsed()  # Grain has some, which its processes look at
+  flags.FLAGS.mark_as_parsed()  # Grain's worker processes read its flags
   with tempfile.TemporaryDirectory() as folder:
     try:
       data = args.data or write_data(
@@ -137,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
       return 1
   rows.append(
     benchmarks.Row(
-      f'records to be read at {FASTER}x', FASTER * args.batch_size / args.step_ms * 1000, 'a second'
+      f'records needed at {SPEEDUP}x', SPEEDUP * args.batch_size / args.step_ms * 1000, 'per second'
     )
   )
   return 0 if benchmarks.report(rows, args.json) else 1

@@ -1,7 +1,7 @@
 """How fast training and decoding are, by themselves and against a captioner in PyTorch.
 
-  python -m benchmarks.rl
-  python -m benchmarks.rl --peer=updown_torch.py --annotations=train_val_videodatainfo.json \
+  python -m benchmarks.speed
+  python -m benchmarks.speed --peer=updown_torch.py --annotations=train_val_videodatainfo.json \
       --json=FILE
 
 Everything is timed in turns, a few calls of ours and a few of the peer's (see benchmarks/peer.py),
@@ -179,7 +179,7 @@ SIZES = dataclasses.fields(Sizes)
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
-    prog='python -m benchmarks.rl',
+    prog='python -m benchmarks.speed',
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )

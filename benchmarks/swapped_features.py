@@ -1,9 +1,9 @@
-"""Does a captioner look? Its CIDEr when every video is given another one's features.
+"""Whether a captioner uses its features: its CIDEr when videos swap their features.
 
-  python -m benchmarks.blind --checkpoint=WORKDIR [--data=DIR] [--split=test] [--json=FILE]
+  python -m benchmarks.swapped_features --checkpoint=WORKDIR [--split=test] [--json=FILE]
 
-A model that looks falls to about the score of the best constant caption (goal: under 1.2 times
-it); one that has only learned what captions sound like keeps its score.
+With the features of another video, a model that uses them falls to about the score of the best
+constant caption (goal: under 1.2 times that score); a mere language model keeps its score.
 """
 
 import argparse
@@ -23,15 +23,15 @@ from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.inference import captioning
 
 
-def swapped(source: VideoSource, seed: int = 0) -> Subset:
-  """The split with another video in each one's place: features, category and key frame are its."""
+def swap_features(source: VideoSource, seed: int = 0) -> Subset:
+  """The split with another video in each place: its features, category and key frame."""
   return Subset(source, partners(len(source), seed))
 
 
 def partners(count: int, seed: int = 0) -> Sequence[int]:
-  """A random cycle through all videos: nobody keeps their own place."""
+  """For each video the index of another one, along a random cycle through all videos."""
   if count < 2:
-    raise UserError(f'a split of {count} video has nobody to swap features with')
+    raise UserError(f'swapping features needs at least 2 videos; the split has {count}')
   cycle = np.random.default_rng(seed).permutation(count)
   partner = np.empty(count, int)
   partner[cycle] = np.roll(cycle, 1)
@@ -39,7 +39,7 @@ def partners(count: int, seed: int = 0) -> Sequence[int]:
 
 
 def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> list[benchmarks.Row]:
-  """CIDEr with own and with swapped videos, and the best constant caption's."""
+  """CIDEr with own features, with swapped features, and of the best constant caption."""
   mesh = make_mesh()
   restored = restore.restore(restore.find_checkpoint(checkpoint), mesh)
   source = open_split(data or restored.config.data.dir, split)
@@ -55,25 +55,25 @@ def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> lis
     return metrics.score(hypotheses, references, metrics=('CIDEr',))[0]['CIDEr']
 
   constant = constant_baseline(references, restored.meta['top_captions'])[1]
-  own, blind = cider(source), cider(swapped(source, seed))
-  ratio = blind / constant if constant else float('inf')
+  own, swapped = cider(source), cider(swap_features(source, seed))
+  ratio = swapped / constant if constant else float('inf')
   return [
     benchmarks.Row('constant_CIDEr', constant),
     benchmarks.Row('CIDEr', own, ratio=own / constant if constant else None),
-    benchmarks.Row('swapped_CIDEr', blind, ratio=ratio, goal=1.2, met=ratio < 1.2),
+    benchmarks.Row('swapped_CIDEr', swapped, ratio=ratio, goal=1.2, met=ratio < 1.2),
   ]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if the goal is missed."""
   parser = argparse.ArgumentParser(
-    prog='python -m benchmarks.blind',
+    prog='python -m benchmarks.swapped_features',
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   add = parser.add_argument
   add('--checkpoint', required=True, metavar='DIR', help='workdir or step folder')
-  add('--data', metavar='DIR', help='data set (default: the one trained on)')
+  add('--data', metavar='DIR', help='data set (default: that of the training)')
   add('--split', default='test', help='default: %(default)s')
   add('--seed', type=int, default=0, help='of the swap (default: %(default)s)')
   benchmarks.add_json(parser)
