@@ -1,4 +1,4 @@
-"""Models, by name. Those that make captions keep the interface of ``captioner.py``.
+"""Models by name; ``captioner.py`` says what a model has to define.
 
 A model outside the package is named as ``package.module:Class``; see docs/extending.md.
 """
@@ -12,6 +12,7 @@ from flax import linen as nn
 
 from vidcap_jax import extensions
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models import contract
 from vidcap_jax.models.dual_afr import DualAFR, DualAFRConfig
 from vidcap_jax.models.embedding import Embedding, EmbeddingConfig
 from vidcap_jax.models.global2local import Global2Local, Global2LocalConfig
@@ -21,7 +22,7 @@ from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialC
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'dual_afr': (DualAFRConfig, DualAFR),
-  'embedding': (EmbeddingConfig, Embedding),  # no captioner
+  'embedding': (EmbeddingConfig, Embedding),  # makes no captions
   'global2local': (Global2LocalConfig, Global2Local),
   'refocus': (RefocusConfig, Refocus),
   'stats': (StatsConfig, Stats),
@@ -30,7 +31,7 @@ MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
 
 
 def find(name: str) -> tuple[type, type[nn.Module]]:
-  """A model's config class and its module class.
+  """Returns a model's config class and its module class.
 
   Args:
     name: a key of ``MODELS``, or ``package.module:Class`` of a Flax module whose field ``config``
@@ -57,7 +58,7 @@ def find(name: str) -> tuple[type, type[nn.Module]]:
 
 
 def build(settings: Mapping, vocab_size: int, dtype: str = 'float32') -> nn.Module:
-  """The model that a config's ``model`` section describes.
+  """Builds the model that a config's ``model`` section describes.
 
   Args:
     settings: ``name`` (see ``find``) and the fields of that model's config.
@@ -65,17 +66,20 @@ def build(settings: Mapping, vocab_size: int, dtype: str = 'float32') -> nn.Modu
     dtype: 'float32' or 'bfloat16' for the computation; parameters are float32.
 
   Raises:
-    ConfigError: an unknown model, field or dtype, naming those known.
+    ConfigError: an unknown model, field or dtype; lists the known ones.
+    ValueError: the model's classes break the contracts of ``captioner.py``.
   """
   fields = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(settings).items()}
   name = fields.pop('name')
   config_type, module_type = find(name)
   if dtype not in ('float32', 'bfloat16'):
     raise ConfigError(f'unknown compute dtype {dtype!r}; known: float32, bfloat16')
+  contract.check_classes(name, config_type, module_type)
   known = {f.name for f in dataclasses.fields(config_type)} - {'vocab_size', 'dtype', 'param_dtype'}
   if unknown := sorted(set(fields) - known):
     raise ConfigError(
       f'model {name!r} has no setting {", ".join(unknown)}; it has: {sorted(known)}'
     )
   config = config_type(vocab_size=vocab_size, dtype=jnp.dtype(dtype), **fields)
+  contract.check_needs(name, config)
   return module_type(config)

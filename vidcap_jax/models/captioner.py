@@ -1,8 +1,8 @@
-"""The one interface: a captioner is a step function, everything else a way to unroll it.
+"""The interface of every captioner: a captioner is a step function, and code elsewhere unrolls it.
 
 A model is a Flax linen module with the six methods below. ``bind`` ties a module to its parameters
-and gives a ``Captioner``, six plain functions, which is all that decoding, objectives and
-evaluation know of any model.
+and returns a ``Captioner``: six plain functions, which is all that decoding, objectives and
+evaluation know of a model.
 
     encode(inputs, noise, train)                  -> memory    once per video, leaves (B, …)
     start(memory, S, L)                           -> carry     every leaf (B, S, …)
@@ -14,6 +14,28 @@ evaluation know of any model.
 S is the row axis over one video's memory: captions, beams or samples. The memory is shared by the
 rows of a video and never repeated. Everything random (dropout, Gumbel noise, hard draws) is made
 by ``noise`` before the unrolling, so that a step is a pure function that can be replayed.
+
+What other code relies on, beyond these signatures (``contract.py`` checks most of it when a model
+is built and when its parameters are initialised):
+
+- Config: a frozen dataclass, the module's only field ``config``. ``vocab_size``, ``dtype`` and
+  ``param_dtype`` are set by ``models.build``; all other fields are keys of the user's ``model``
+  section. The property ``needs`` returns a ``Needs``. A field ``dropout`` is a rate: training
+  checks its range. A field ``edit`` is passed to ``layers.attention.weigh``: studies replace it to
+  change attention weights. Word vectors from a file must have the size ``embed``.
+- The table of word embeddings is an ``nn.Embed`` named ``words``, at the top of the module, so that
+  its parameter is ``words/embedding`` (V, E). Word vectors are written into it, and
+  ``decoding/scan.py`` takes its gradient after the last word.
+- Parameters that have an axis over the vocabulary have one, of size V, word i at index i: it is
+  found by its size, to shard it and to start from a checkpoint with another vocabulary.
+- ``StepDense`` is for layers that ``embed`` and ``step`` call directly, not inside of
+  ``jax.checkpoint`` or another transformation: ``decoding/scan.py`` collects what such a layer
+  reads and adds to what it returns.
+- ``step`` returns a carry of the same structure, shapes and dtypes as it was given.
+- The names in ``Extras.attention`` are those given to ``weigh``. One of several streams is named
+  'STREAM/NAME'. Choosing key frames (a stage with task 'key_frames') reads the name 'keyframe'.
+- A model without ``step`` makes no captions. It defines ``touch``, ``embed_videos``,
+  ``embed_captions`` and ``noise``, see ``embedding.py``.
 """
 
 import dataclasses
@@ -22,12 +44,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import linen as nn
 from flax import struct
 
+from vidcap_jax.models import contract
+
 Array = jax.Array
-METHODS = ('encode', 'start', 'embed', 'step', 'logits', 'noise')
 
 
 @struct.dataclass
@@ -132,23 +154,21 @@ def bind(module: nn.Module, params: Mapping) -> Captioner:
   def method(name: str) -> Callable:
     return lambda *args, **kwargs: module.apply(variables, *args, **kwargs, method=name)
 
-  methods = {name: method(name) for name in METHODS}
+  methods = {name: method(name) for name in contract.CAPTIONER_METHODS}
   return Captioner(**methods, params=params, rebind=functools.partial(bind, module))
 
 
 def init_params(module: nn.Module, key: Array, inputs: Inputs) -> Mapping:
-  """Initial parameters, by running each method once on (abstract or real) inputs.
+  """Initial parameters, by calling each method once on (abstract or real) inputs.
 
-  A module that is no captioner has a method ``touch(inputs)`` that does so.
+  A module that makes no captions has a method ``touch(inputs)`` for this.
+
+  Raises:
+    ValueError: the module breaks one of the contracts above; names the module and what to change.
   """
-  if hasattr(module, 'touch'):
-    return module.init(key, inputs, method='touch')['params']
-
-  def touch(module):
-    words = jnp.zeros((inputs.batch_size, 1), jnp.int32)  # (B, S=1)
-    memory = module.encode(inputs, None, train=False)
-    carry = module.start(memory, 1, 1)
-    _, hidden, _ = module.step(carry, module.embed(words, None), memory, None, train=False)
-    return module.logits(hidden)
-
-  return nn.init(touch, module)(key)['params']
+  if is_captioner(module):
+    params = nn.init(functools.partial(contract.run_once, inputs=inputs), module)(key)['params']
+  else:
+    params = module.init(key, inputs, method='touch')['params']
+  contract.check_table(module, params)
+  return params

@@ -1,0 +1,223 @@
+"""A model that breaks a contract of ``captioner.py`` is refused when it is built or initialised.
+
+That all models keep them is tested wherever parameters are initialised.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from vidcap_jax import models
+from vidcap_jax.models import contract
+from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise, init_params
+from vidcap_jax.models.layers.attention import Edit
+from vidcap_jax.models.layers.dense import StepDense
+
+B, T, D, H, V = 4, 5, 6, 8, 11
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  vocab_size: int = V
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+  edit: Edit | None = None
+  needs: Needs = Needs({'image': ('sequence',)})
+
+
+class Small(nn.Module):
+  """The smallest captioner: the next word from the last one and the mean frame."""
+
+  config: Config
+
+  def setup(self):
+    self.words = nn.Embed(V, H)
+    self.state = StepDense(H)
+    self.output = nn.Dense(V)
+
+  def encode(self, inputs, noise=None, *, train=False):
+    return inputs.features['image'].mean(axis=1)
+
+  def start(self, memory, S, L):
+    return jnp.zeros((memory.shape[0], S, H))
+
+  def embed(self, words, noise=None):
+    return self.words(words)
+
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h = jnp.tanh(x + self.state(carry))
+    return h, h, Extras({}, jnp.zeros(h.shape[:2]))
+
+  def logits(self, hidden):
+    return self.output(hidden)
+
+  def noise(self, key, inputs, S, L):
+    return Noise()
+
+
+def initialise(module_type, config_type=Config):
+  features = np.zeros((B, T, D), np.float32)
+  inputs = Inputs({'image': features}, {'image': np.ones((B, T), bool)})
+  module = module_type(config_type())
+  return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))
+
+
+def test_a_model_that_keeps_the_contracts():
+  assert initialise(Small)['words']['embedding'].shape == (V, H)
+
+
+class OtherTableName(Small):
+  def setup(self):
+    self.table = nn.Embed(V, H)
+    self.state = StepDense(H)
+    self.output = nn.Dense(V)
+
+  def embed(self, words, noise=None):
+    return self.table(words)
+
+
+class SmallTable(Small):
+  def setup(self):
+    self.words = nn.Embed(V - 1, H)
+    self.state = StepDense(H)
+    self.output = nn.Dense(V)
+
+
+class Checkpointed(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h = jax.checkpoint(lambda carry: jnp.tanh(x + self.state(carry)))(carry)
+    return h, h, Extras({}, jnp.zeros(h.shape[:2]))
+
+
+class Rematerialised(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h = nn.remat(lambda module, carry: jnp.tanh(x + module.state(carry)))(self, carry)
+    return h, h, Extras({}, jnp.zeros(h.shape[:2]))
+
+
+class MemoryWithoutVideos(Small):
+  def encode(self, inputs, noise=None, *, train=False):
+    return {'mean': super().encode(inputs), 'scale': jnp.float32(1)}
+
+  def start(self, memory, S, L):
+    return super().start(memory['mean'], S, L)
+
+
+class CarryWithoutRows(Small):
+  def start(self, memory, S, L):
+    return super().start(memory, S, L), jnp.int32(0)
+
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry[0], x, memory)
+    return (h, carry[1] + 1), hidden, extras
+
+
+class CarryOfAnotherDtype(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry, x, memory)
+    return h.astype(jnp.bfloat16), hidden, extras
+
+
+class ScalarLoss(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, _ = super().step(carry, x, memory)
+    return h, hidden, Extras({}, jnp.zeros(()))
+
+
+class AttentionFirst(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry, x, memory)
+    return h, hidden, extras.replace(attention={'temporal': jnp.ones((T, B, 2))})
+
+
+class NoiseWithoutSteps(Small):
+  def noise(self, key, inputs, S, L):
+    return Noise(steps={'word': jnp.ones((B, S, L), bool)})
+
+
+class FewerLogits(Small):
+  def logits(self, hidden):
+    return super().logits(hidden)[..., 1:]
+
+
+@pytest.mark.parametrize(
+  ('module_type', 'named'),
+  [
+    (OtherTableName, r'words/embedding .*no such parameter'),
+    (SmallTable, rf'words/embedding .*\({V - 1}, {H}\)'),
+    (Checkpointed, r"StepDense .*'state'"),
+    (Rematerialised, r"StepDense .*'state'"),
+    (MemoryWithoutVideos, rf"memory .*'scale'.*\(\).*B = {B}"),
+    (CarryWithoutRows, r'carry .*\[1\].*\(\).*S = 2'),
+    (CarryOfAnotherDtype, 'carry.*float32.*bfloat16'),
+    (ScalarLoss, r'Extras\.aux'),
+    (AttentionFirst, r"attention .*'temporal'.*\(5, 4, 2\)"),
+    (NoiseWithoutSteps, r"steps.*'word'.*L = 3"),
+    (FewerLogits, rf'logits .*{V - 1}\)'),
+  ],
+)
+def test_a_model_that_breaks_a_contract_is_named(module_type, named):
+  with pytest.raises(ValueError, match=f'(?s)model {module_type.__name__}: .*{named}'):
+    initialise(module_type)
+
+
+def test_attention_needs_an_edit_field():
+  @dataclasses.dataclass(frozen=True)
+  class Bare:
+    vocab_size: int = V
+
+  class Attends(Small):
+    def step(self, carry, x, memory, noise=None, *, train=False):
+      h, hidden, extras = super().step(carry, x, memory)
+      return h, hidden, extras.replace(attention={'temporal': jnp.ones((B, 2, T))})
+
+  with pytest.raises(ValueError, match='model Attends: Bare .*edit'):
+    initialise(Attends, Bare)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithoutDtype:
+  vocab_size: int = V
+  param_dtype: jnp.dtype = jnp.float32
+
+
+class WithoutStart(nn.Module):
+  config: Config
+  step = encode = embed = logits = noise = Small.step
+
+
+class NoCaptions(nn.Module):
+  config: Config
+  touch = noise = Small.noise
+
+
+@pytest.mark.parametrize(
+  ('config_type', 'module_type', 'named'),
+  [
+    (WithoutDtype, Small, "WithoutDtype .*'dtype'"),
+    (Config, WithoutStart, "WithoutStart .*'start'"),
+    (Config, NoCaptions, "NoCaptions .*'embed_videos', 'embed_captions'"),
+  ],
+)
+def test_classes_are_checked_when_a_model_is_built(config_type, module_type, named, monkeypatch):
+  monkeypatch.setattr(models, 'MODELS', {'mine': (config_type, module_type)})
+  with pytest.raises(ValueError, match=f"model 'mine': {named}"):
+    models.build({'name': 'mine'}, V)
+
+
+@pytest.mark.parametrize(
+  ('needs', 'named'),
+  [
+    (None, 'no property needs'),
+    (Needs({'image': 'sequence'}), "'image'.*'sequence'"),
+    (Needs({'image': ('frames',)}), "'image'.*'frames'"),
+    (Needs({'image': ('sequence',)}, {'motion': 1}), "blocks.*'motion'"),
+  ],
+)
+def test_needs_name_known_kinds_and_streams(needs, named):
+  with pytest.raises(ValueError, match=f"model 'mine': .*{named}"):
+    contract.check_needs('mine', Config(needs=needs))
