@@ -112,7 +112,7 @@ def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restore
   module = models.build(config.model, len(vocabulary), config.train.dtype)
   sizes = params_by_size(streams, config)
   how = config.mesh.get('params', 'replicated')
-  shardings = sharding.of_params(how, mesh, len(vocabulary), sizes)
+  shardings = sharding.param_shardings(how, mesh, len(vocabulary), sizes)
   params = checkpoint.read_params(path, checkpoint.abstract(sizes(len(vocabulary)), shardings))
   return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
 

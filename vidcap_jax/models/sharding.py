@@ -1,10 +1,11 @@
-"""Where parameters and optimiser state lie, as ``mesh.params`` says.
+"""How parameters and optimiser state are sharded, by the setting ``mesh.params``.
 
-  replicated  every device holds all of them
-  vocabulary  matrices and biases over the words are spread over the mesh's ``model`` axis
-  full        every array is spread over ``data``, along the largest axis that divides
+  replicated  every device holds a copy of all of them
+  vocabulary  arrays with a vocabulary axis are sharded along it over the mesh axis ``model``
+  full        every array is sharded over ``data``, along its largest axis that divides evenly
 
-What does not divide stays on every device. An optimiser's moments lie as their parameters do.
+Arrays that don't divide evenly are replicated. An optimiser's moments are sharded as their
+parameters.
 """
 
 import math
@@ -26,8 +27,8 @@ def check_choice(how: str) -> None:
     raise ConfigError(f'unknown mesh.params {how!r}; known: {", ".join(CHOICES)}')
 
 
-def of_params(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> Any:
-  """A sharding for each parameter.
+def param_shardings(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> Any:
+  """The sharding of each parameter, a tree like the parameters.
 
   Args:
     how: one of ``CHOICES``.
@@ -36,7 +37,7 @@ def of_params(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> An
     init: vocabulary size -> abstract parameters.
 
   Raises:
-    ConfigError: no such choice.
+    ConfigError: an unknown choice.
   """
   check_choice(how)
   params = init(size)
@@ -52,20 +53,31 @@ def of_params(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> An
 def vocabulary_axes(init: Callable[[int], Any]) -> Any:
   """For each parameter the axis that runs over the vocabulary, -1 for none.
 
-  Args:
-    init: vocabulary size -> abstract parameters. Axes that grow with the size are the vocabulary's,
-      so no model has to say which of its parameters they are.
-  """
+  The axis is the one that grows with the vocabulary, so models don't list these parameters.
 
-  def axis(a, b):
-    grown = [i for i, (m, n) in enumerate(zip(a.shape, b.shape)) if m != n]
+  Args:
+    init: vocabulary size -> abstract parameters.
+
+  Raises:
+    ValueError: a parameter has several such axes, or one that is not of the vocabulary's size.
+  """
+  sizes = (11, 12)
+
+  def axis(path, *leaves):
+    pairs = list(zip(*(leaf.shape for leaf in leaves)))
+    grown = [i for i, (small, large) in enumerate(pairs) if small != large]
+    if len(grown) > 1 or any(pairs[i] != sizes for i in grown):
+      raise ValueError(
+        f'parameter {jax.tree_util.keystr(path)} has shapes {[leaf.shape for leaf in leaves]} for '
+        f'vocabularies of {sizes} words; only one axis may depend on the size, and must equal it'
+      )
     return grown[0] if grown else -1
 
-  return jax.tree.map(axis, init(11), init(12))
+  return jax.tree.map_with_path(axis, *map(init, sizes))
 
 
 def _largest(x: jax.ShapeDtypeStruct, parts: int) -> int:
-  """The first of the largest axes that divide into parts, -1 for none."""
+  """The first of the largest axes that divide evenly into parts, -1 for none."""
   dividing = [i for i, n in enumerate(x.shape) if n % parts == 0]
   return max(dividing, key=lambda i: (x.shape[i], -i), default=-1)
 
@@ -77,18 +89,19 @@ def _along(x: jax.ShapeDtypeStruct, axis: int, name: str, mesh: Mesh) -> NamedSh
 
 
 def summary(params: Any, shardings: Any) -> str:
-  """How much of the parameters is spread, for people to read.
+  """A line for the log: how many parameters there are and how many of them are sharded.
 
   Args:
-    params, shardings: trees of the same structure; of the first only the shapes matter.
+    params, shardings: trees of the same structure; only the shapes of ``params`` matter.
   """
-  whole = held = spread = 0
+  total = per_device = sharded = 0
   for leaf, sharding in zip(jax.tree.leaves(params), jax.tree.leaves(shardings), strict=True):
-    size, mine = math.prod(leaf.shape), math.prod(sharding.shard_shape(leaf.shape))
-    whole, held, spread = whole + size, held + mine, spread + (size if mine < size else 0)
-  if not spread:
-    return f'{whole:,} parameters, all of them on every device'
+    size, shard = math.prod(leaf.shape), math.prod(sharding.shard_shape(leaf.shape))
+    total, per_device = total + size, per_device + shard
+    sharded += size if shard < size else 0
+  if not sharded:
+    return f'{total:,} parameters, all of them on every device'
   return (
-    f'{whole:,} parameters, {100 * spread / whole:.0f} % of them spread over devices, which hold '
-    f'{held:,} each'
+    f'{total:,} parameters, {100 * sharded / total:.0f} % of them spread over devices, which hold '
+    f'{per_device:,} each'
   )

@@ -96,7 +96,7 @@ def make_trainer(
 
   shapes = jax.eval_shape(initialise, jax.random.key(0))
   params_by_size = restore.params_by_size(streams, config)
-  param_shardings = sharding.of_params(
+  param_shardings = sharding.param_shardings(
     config.mesh.params, mesh, len(stage.vocabulary), params_by_size
   )
   log(f'{layout(mesh)}; {sharding.summary(shapes.params, param_shardings)}')

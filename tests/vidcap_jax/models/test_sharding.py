@@ -1,4 +1,6 @@
-"""Neither the mesh nor where parameters lie changes what is trained."""
+"""Neither the mesh nor how parameters are sharded changes what is trained."""
+
+import re
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +42,7 @@ def mesh_of(data: int, model: int) -> Mesh:
 
 
 class Trained:
-  """A case and how it is trained for some steps on any mesh, its parameters anywhere."""
+  """A case that is trained for some steps, on any mesh and with any sharding of its parameters."""
 
   def __init__(self, case, double: bool):
     self.case, self.setup = case, Setup(case, V)
@@ -70,13 +72,13 @@ class Trained:
     return TrainState(zero, self.params, self.optimizer.init(self.params), {}, zero, jnp.zeros(()))
 
   def shardings(self, mesh, how):
-    params = sharding.of_params(how, mesh, V, self.sizes)
+    params = sharding.param_shardings(how, mesh, V, self.sizes)
     return state_shardings(jax.eval_shape(self.state), self.optimizer, params, mesh)
 
   def run(self, shape, how):
     """Losses of all steps, and the last state."""
     mesh = mesh_of(*shape)
-    lie, batch = self.shardings(mesh, how), to_devices(self.batch, mesh)
+    shardings, batch = self.shardings(mesh, how), to_devices(self.batch, mesh)
 
     def step(state, _):
       key = jax.random.fold_in(jax.random.key(0), state.step)
@@ -84,15 +86,17 @@ class Trained:
       updates, opt_state = self.optimizer.update(grads, state.opt_state, state.params)
       params = optax.apply_updates(state.params, updates)
       new = state.replace(step=state.step + 1, params=params, opt_state=opt_state)
-      return jax.lax.with_sharding_constraint(new, lie), loss
+      return jax.lax.with_sharding_constraint(new, shardings), loss
 
-    scan = jax.jit(lambda state: jax.lax.scan(step, state, None, STEPS), out_shardings=(lie, None))
-    state, losses = scan(jax.device_put(self.state(), lie))
+    scan = jax.jit(
+      lambda state: jax.lax.scan(step, state, None, STEPS), out_shardings=(shardings, None)
+    )
+    state, losses = scan(jax.device_put(self.state(), shardings))
     return np.asarray(losses), state
 
 
-def split(tree) -> set[str]:
-  """Names of the arrays of which a device holds a part only."""
+def sharded_names(tree) -> set[str]:
+  """Names of the arrays of which a device holds only a part."""
   return {
     jax.tree_util.keystr(name)
     for name, x in jax.tree.leaves_with_path(tree)
@@ -100,7 +104,7 @@ def split(tree) -> set[str]:
   }
 
 
-# Where rounding may change what is chosen, by maxima and draws, it is made too small to.
+# These choose by maxima and draws, which rounding may change: they are trained in float64.
 CHOOSING = ('stats', 'global2local', 'dual_afr', 'refocus')
 
 
@@ -127,13 +131,13 @@ def test_mesh_and_sharding_change_no_loss(case, layouts):
       losses, state = trained.run(shape, how)
       np.testing.assert_allclose(losses, expected, rtol=1e-5, err_msg=f'{shape}, {how}')
       assert len(state.step.sharding.device_set) == shape[0] * shape[1]
-      of_params = split(state.params)
-      assert bool(of_params) == (how != 'replicated')
-      moments = {name for name in split(state.opt_state) if '.mu' in name}
-      assert {name[name.index("['") :] for name in moments} == of_params
+      sharded = sharded_names(state.params)
+      assert bool(sharded) == (how != 'replicated')
+      moments = {name for name in sharded_names(state.opt_state) if '.mu' in name}
+      assert {name[name.index("['") :] for name in moments} == sharded
 
 
-def test_what_is_spread():
+def test_which_axes_are_sharded():
   mesh = mesh_of(4, 2)
 
   def init(V):
@@ -146,26 +150,31 @@ def test_what_is_spread():
     }
 
   spec = lambda tree: jax.tree.map(lambda s: tuple(s.spec), tree)  # noqa: E731
-  by_words = sharding.of_params('vocabulary', mesh, 10, init)
+  by_words = sharding.param_shardings('vocabulary', mesh, 10, init)
   assert spec(by_words) == {
     'words': {'embedding': ('model',)},
     'out': {'kernel': (None, 'model'), 'bias': ('model',)},
     'odd': (),
     'gain': (),
   }
-  assert sharding.summary(init(10), by_words) == (
-    '166 parameters, 90 % of them spread over devices, which hold 91 each'
-  )
-  assert spec(sharding.of_params('full', mesh, 12, init)) == {
+  assert re.findall(r'\d+', sharding.summary(init(10), by_words)) == ['166', '90', '91']
+  assert spec(sharding.param_shardings('full', mesh, 12, init)) == {
     'words': {'embedding': ('data',)},
     'out': {'kernel': (None, 'data'), 'bias': ('data',)},
     'odd': (),
     'gain': (),
   }
-  odd = sharding.of_params('vocabulary', mesh, 11, init)
-  assert sharding.summary(init(11), odd) == '181 parameters, all of them on every device'
-  with pytest.raises(ConfigError, match="unknown mesh.params 'half'; known: replicated, "):
-    sharding.of_params('half', mesh, 11, init)
+  odd = sharding.param_shardings('vocabulary', mesh, 11, init)
+  assert re.findall(r'\d+', sharding.summary(init(11), odd)) == ['181']
+  with pytest.raises(ConfigError, match="mesh.params 'half'.*replicated"):
+    sharding.param_shardings('half', mesh, 11, init)
+
+
+@pytest.mark.parametrize('shape', [lambda V: (V, V), lambda V: (3, 2 * V), lambda V: (V - 4,)])
+def test_a_vocabulary_axis_is_the_only_one_and_of_size_V(shape):
+  init = lambda V: {'table': jax.ShapeDtypeStruct(shape(V), jnp.float32)}  # noqa: E731
+  with pytest.raises(ValueError, match='table.*11.*12'):
+    sharding.vocabulary_axes(init)
 
 
 def small_params(V):
@@ -175,8 +184,8 @@ def small_params(V):
   return jax.tree.map(lambda s: draw.normal(size=s).astype(np.float32), shapes, is_leaf=is_shape)
 
 
-def test_checkpoints_go_from_one_layout_to_another(tmp_path):
-  """Saved as one mesh and choice have them, restored as another has them, bit for bit."""
+def test_checkpoints_restore_to_another_mesh_and_sharding(tmp_path):
+  """Bit for bit."""
   optimizer = optax.adam(0.1)
 
   def state():
@@ -187,15 +196,15 @@ def test_checkpoints_go_from_one_layout_to_another(tmp_path):
 
   def layout(shape, how):
     mesh = mesh_of(*shape)
-    params = sharding.of_params(how, mesh, V, small_params)
+    params = sharding.param_shardings(how, mesh, V, small_params)
     return state_shardings(jax.eval_shape(state), optimizer, params, mesh)
 
   expected = state()
   for written, read in ((0, 3), (3, 1), (1, 2), (1, 0)):
     folder = tmp_path / f'{written} {read}'
-    there = jax.device_put(expected, layout(*LAYOUTS[written]))
+    state_on_mesh = jax.device_put(expected, layout(*LAYOUTS[written]))
     manager = checkpoint.open_manager(folder, 1)
-    checkpoint.save(manager, 1, there.params, there.replace(params=None), {})
+    checkpoint.save(manager, 1, state_on_mesh.params, state_on_mesh.replace(params=None), {})
     checkpoint.finish(manager)
     wanted = layout(*LAYOUTS[read])
     shapes = checkpoint.abstract(jax.eval_shape(state), wanted)
