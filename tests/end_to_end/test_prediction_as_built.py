@@ -8,7 +8,7 @@ import pytest
 from data_prep.dataset.builder import Options, build
 from tests import video_files
 from tests.video_files import tone, write_video
-from vidcap_jax.data.provenance import Making, making_of
+from vidcap_jax.data.provenance import FeatureProvenance, provenance_of
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError
@@ -55,13 +55,17 @@ def test_extraction_building_and_prediction_agree_on_absent_sound(tmp_path):
   stored = {video.video_id: video.features for video in open_split(tmp_path / 'set', 'train')}
   assert {name: len(f['sound']) for name, f in stored.items()} == {'v0': 2, 'v1': 0, 'v2': 3}
 
-  predicted = dict(videos_of(making_of(manifest, manifest.streams), str(folder)))
+  predicted = dict(videos_of(provenance_of(manifest, manifest.streams), str(folder)))
   assert len(predicted) == 3
   for path, video in predicted.items():
     for name, array in video.features.items():
       np.testing.assert_array_equal(array, stored[video.video_id][name], err_msg=path)
   needed = tuple(dataclasses.replace(stream, optional=False) for stream in manifest.streams)
-  failed = [r for r in dict(videos_of(Making(needed), str(folder))).values() if isinstance(r, str)]
+  failed = [
+    r
+    for r in dict(videos_of(FeatureProvenance(needed), str(folder))).values()
+    if isinstance(r, str)
+  ]
   assert len(failed) == 1
   assert 'it has no sound' in failed[0]
 
@@ -91,6 +95,6 @@ def test_prediction_from_videos_keeps_what_the_build_kept(tmp_path):
   stored = open_split(tmp_path / 'set', 'train')[0].features
   assert {name: a.shape[:-1] for name, a in stored.items()} == {'image': (4,), 'objects': (6, 2)}
   for read in (manifest.streams, manifest.streams[:1]):
-    ((_, video),) = videos_of(making_of(manifest, read), str(folder / 'v0.mp4'))
+    ((_, video),) = videos_of(provenance_of(manifest, read), str(folder / 'v0.mp4'))
     for name, array in video.features.items():
       np.testing.assert_array_equal(array, stored[name], strict=True)

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from vidcap_jax.data.provenance import Making
+from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
@@ -18,18 +18,18 @@ MOST_PIECES = 32  # of a file's name with commas in it
 Result = tuple[str, Video | str]
 
 
-def videos_of(making: Making, inputs: str) -> Iterator[Result]:
+def videos_of(provenance: FeatureProvenance, inputs: str) -> Iterator[Result]:
   """The videos that the inputs name, one after the other; what is wrong with one costs no other.
 
   Args:
-    making: of the streams that are read.
+    provenance: of the streams that are read.
     inputs: comma-separated video files and folders of them; or feature files and folders of them,
       of a single stream; or NAME=FEATURES for each stream.
 
   Raises:
     DataError: nothing there, a stream that is missing, or one that can't be made as in training.
   """
-  streams = (*making.streams, *making.beside)
+  streams = (*provenance.streams, *provenance.alignment_streams)
   parts = split(inputs)
   named = [part for part in parts if _is_named(part)]
   features = [part for part in parts if _holds_features(part)]
@@ -38,9 +38,9 @@ def videos_of(making: Making, inputs: str) -> Iterator[Result]:
   if named:
     if len(named) < len(parts):
       raise DataError(f'--inputs={inputs}: give either NAME=FEATURES for each stream, or videos')
-    return _from_features(making, _by_stream(making, named))
+    return _from_features(provenance, _by_stream(provenance, named))
   if not features:
-    return _from_files(making, parts)
+    return _from_files(provenance, parts)
   if len(streams) > 1:
     wanted = ','.join(f'{s.name}=PATH' for s in streams)
     raise DataError(f'--inputs={inputs}: the model reads several streams; give {wanted}')
@@ -54,7 +54,7 @@ def videos_of(making: Making, inputs: str) -> Iterator[Result]:
   for part in parts:
     path = pathlib.Path(part)
     missing = iter([(part, 'no such file or folder')])  # as one that is damaged; the rest go on
-    opened.append(_from_features(making, {streams[0].name: path}) if path.exists() else missing)
+    opened.append(_from_features(provenance, {streams[0].name: path}) if path.exists() else missing)
   return itertools.chain.from_iterable(opened)
 
 
@@ -97,7 +97,7 @@ def _holds_features(part: str) -> bool:
   return bool(ends & {*decode.SUFFIXES}) or any(form.has(path) for form in formats.FORMS[:-1])
 
 
-def _by_stream(making: Making, named: Sequence[str]) -> dict[str, pathlib.Path]:
+def _by_stream(provenance: FeatureProvenance, named: Sequence[str]) -> dict[str, pathlib.Path]:
   """Stream name -> path, from NAME=PATH for each.
 
   Raises:
@@ -105,14 +105,15 @@ def _by_stream(making: Making, named: Sequence[str]) -> dict[str, pathlib.Path]:
   """
   pairs = [part.split('=', 1) for part in named]
   paths = {name: pathlib.Path(path) for name, path in pairs}
-  reads, beside = [s.name for s in making.streams], [s.name for s in making.beside]
-  missing = [name for name in (*reads, *beside) if name not in paths]
-  unknown = [name for name in paths if name not in (*reads, *beside)]
+  reads = [stream.name for stream in provenance.streams]
+  alignment = [stream.name for stream in provenance.alignment_streams]
+  missing = [name for name in (*reads, *alignment) if name not in paths]
+  unknown = [name for name in paths if name not in (*reads, *alignment)]
   twice = [name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i])]
   if missing or unknown or twice:
     raise DataError(
       f'--inputs: the model reads the streams {", ".join(reads)}'
-      + (f', whose frames depend on those of {", ".join(beside)}' if beside else '')
+      + (f', whose frames depend on those of {", ".join(alignment)}' if alignment else '')
       + ''.join(
         f'; {what}: {", ".join(names)}'
         for what, names in (('missing', missing), ('unknown', unknown), ('given twice', twice))
@@ -125,19 +126,23 @@ def _by_stream(making: Making, named: Sequence[str]) -> dict[str, pathlib.Path]:
   return paths
 
 
-def _from_features(making: Making, paths: Mapping[str, pathlib.Path]) -> Iterator[Result]:
+def _from_features(
+  provenance: FeatureProvenance, paths: Mapping[str, pathlib.Path]
+) -> Iterator[Result]:
   """Videos from features, by id; a file of one video alone is named by the file."""
   from vidcap_jax.features.sources import read_features
 
-  streams = (*making.streams, *making.beside)
+  streams = (*provenance.streams, *provenance.alignment_streams)
   lone_id = next((paths[s.name].stem for s in streams if _is_lone(paths[s.name])), '')
-  sources = [_source(making, stream, paths[stream.name], lone_id) for stream in streams]
+  sources = [_source(provenance, stream, paths[stream.name], lone_id) for stream in streams]
 
   def load(video_id: str) -> Video:
     required = (s for s in sources if not s.stream.optional)
     if lacking := [s.stream.name for s in required if video_id not in s.names]:
       raise DataError(f'no features of stream {", ".join(lacking)}')
-    return Video(video_id, (), read_features(video_id, sources, making.options.get('align', {})))
+    return Video(
+      video_id, (), read_features(video_id, sources, provenance.options.get('align', {}))
+    )
 
   ids = sorted({video_id for source in sources for video_id in source.names})
   return (_tried(video_id, load, video_id) for video_id in ids)
@@ -147,17 +152,17 @@ def _is_lone(path: pathlib.Path) -> bool:
   return path.is_file() and path.suffix.lower() in _LONE
 
 
-def _source(making: Making, stream: Stream, path: pathlib.Path, lone_id: str):
+def _source(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, lone_id: str):
   """A stream's features as the build takes them: a ``Source``."""
   from vidcap_jax.features import formats
   from vidcap_jax.features.formats import folder, h5, layout
   from vidcap_jax.features.sources import Source
 
-  of = {option: names.get(stream.name) for option, names in making.options.items()}
+  of = {option: names.get(stream.name) for option, names in provenance.options.items()}
   lone = _is_lone(path)
   place = path.parent if lone else path
   made = formats.read_sidecar(stream.name, place)
-  _check_making(stream, made, place)
+  _check_provenance(stream, made, place)
   key = of.get('keys')
   if lone:  # one entry of its folder
     reader: formats.FeatureReader = folder.FolderReader(stream.name, path, key)
@@ -182,7 +187,7 @@ def _source(making: Making, stream: Stream, path: pathlib.Path, lone_id: str):
   )
 
 
-def _check_making(stream: Stream, made: Mapping, folder: pathlib.Path) -> None:
+def _check_provenance(stream: Stream, made: Mapping, folder: pathlib.Path) -> None:
   """DataError if features say that they were made otherwise than those trained on."""
   for field in ('extractor', 'version', 'sampling'):
     trained, given = getattr(stream, field), made.get(field)
@@ -196,11 +201,11 @@ def _check_making(stream: Stream, made: Mapping, folder: pathlib.Path) -> None:
 # ---------------------------------------------------------------- video files
 
 
-def _from_files(making: Making, parts: Sequence[str]) -> Iterator[Result]:
+def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator[Result]:
   """Videos from files and folders, their features made as those trained on."""
   from vidcap_jax.features import extractors, stream_folders, video, video_folder
 
-  streams = (*making.streams, *making.beside)
+  streams = (*provenance.streams, *provenance.alignment_streams)
   try:
     wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
     video.import_av()
@@ -222,7 +227,7 @@ def _from_files(making: Making, parts: Sequence[str]) -> Iterator[Result]:
       paths.append(path)  # a missing file is reported like a damaged one, and the rest go on
 
   def load(path: pathlib.Path, notes: list[str]) -> Video:
-    return _as_built(making, path, stream_folders.extracted(path, wanted, notes))
+    return _as_built(provenance, path, stream_folders.extracted(path, wanted, notes))
 
   def read() -> Iterator[Result]:
     for path in paths:
@@ -250,7 +255,7 @@ def _description(stream: Stream) -> Mapping:
   return {k: getattr(stream, k) for k in ('extractor', 'version', 'sampling')}
 
 
-def _as_built(making: Making, path: pathlib.Path, arrays: Mapping) -> Video:
+def _as_built(provenance: FeatureProvenance, path: pathlib.Path, arrays: Mapping) -> Video:
   """A video with its extracted arrays brought into records' form as the build does.
 
   Raises:
@@ -259,9 +264,9 @@ def _as_built(making: Making, path: pathlib.Path, arrays: Mapping) -> Video:
   """
   from vidcap_jax.features.formats import check, layout, lengths
 
-  of = {option: making.options.get(option, {}) for option in ('layouts', 'max_regions')}
+  of = {option: provenance.options.get(option, {}) for option in ('layouts', 'max_regions')}
   features = {}
-  for stream in (*making.streams, *making.beside):
+  for stream in (*provenance.streams, *provenance.alignment_streams):
     name, found = stream.name, arrays[stream.name]
     if not len(found) and not stream.optional:
       raise DataError(
@@ -271,5 +276,5 @@ def _as_built(making: Making, path: pathlib.Path, arrays: Mapping) -> Video:
     axes = layout.declared_or_stored(stream.kind, of['layouts'].get(name))
     where = f'{path}: stream {name!r}'
     features[name] = check.as_stored(found, where, stream, axes, of['max_regions'].get(name))
-  kept = (making.options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
+  kept = (provenance.options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
   return Video(path.stem, (), lengths.keep(features, *kept))

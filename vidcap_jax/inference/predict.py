@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data import provenance
 from vidcap_jax.data.key_frames import lacking
-from vidcap_jax.data.provenance import Making
+from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.distributed import mesh
@@ -46,7 +46,7 @@ def predict(
     caption = captioning.ensemble_of(members, weights, GROUP).caption
   else:
     caption = captioning.captioner_of(restored, GROUP)
-  videos = videos_of(_making_of(members), inputs)
+  videos = videos_of(_provenance_of(members), inputs)
   failed, done = 0, list[str]()
   group: list[Video] = []
 
@@ -81,24 +81,26 @@ def predict(
   return 1 if failed else 0
 
 
-def _making_of(members: Sequence[Restored]) -> Making:
+def _provenance_of(members: Sequence[Restored]) -> FeatureProvenance:
   """How the streams that any of the models reads were made.
 
   Raises:
     DataError: two models were trained on streams of one name that were made differently.
   """
   read: dict[str, Stream] = {}
-  beside: dict[str, Stream] = {}
+  alignment: dict[str, Stream] = {}
   told: dict[str, dict] = {}  # by stream, what the first model that reads it was told
   options: dict[str, dict] = {}
   for member in members:
     made = provenance.from_dict(member.meta.get('making', {}), member.streams)
-    for stream in (*made.streams, *made.beside):
-      (read if stream in made.streams else beside).setdefault(stream.name, stream)
+    for stream in (*made.streams, *made.alignment_streams):
+      (read if stream in made.streams else alignment).setdefault(stream.name, stream)
       mine = {field: getattr(stream, field) for field in _SAME}
       if 'making' in member.meta:
-        kept = provenance.options_of(made.options, provenance.tied(made.options, {stream.name}))
-        mine |= {f'--{option}': kept.get(option, {}) for option in provenance.KEPT}
+        kept = provenance.options_of(
+          made.options, provenance.aligned_with(made.options, {stream.name})
+        )
+        mine |= {f'--{option}': kept.get(option, {}) for option in provenance.SELECTION_OPTIONS}
       known = told.setdefault(stream.name, mine)
       _refuse_differing(f'stream {stream.name!r}', member, known, mine)
     # Of streams that only one of them reads there would be two clocks, and the build knows of one.
@@ -106,7 +108,9 @@ def _making_of(members: Sequence[Restored]) -> Making:
       _refuse_differing('streams on a clock', member, options, made.options, ('blocks',))
     for option, of in made.options.items():
       options[option] = {**of, **options.get(option, {})}
-  return Making(tuple(read.values()), tuple(s for n, s in beside.items() if n not in read), options)
+  return FeatureProvenance(
+    tuple(read.values()), tuple(s for n, s in alignment.items() if n not in read), options
+  )
 
 
 # What makes two streams of a name one to a model.

@@ -9,7 +9,7 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.data.provenance import making_of
+from vidcap_jax.data.provenance import provenance_of
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.evaluation import diversity, evaluate
 from vidcap_jax.training.metric_log import Journal
@@ -89,7 +89,7 @@ def stage_meta(config: ConfigDict, name: str, stage: Stage, data: TrainData) -> 
     'config': config.to_dict(),
     'vocabulary': vocabulary.to_dict(),
     'streams': [dataclasses.asdict(stream) for stream in streams],
-    'making': making_of(manifest, streams).to_dict(),
+    'making': provenance_of(manifest, streams).to_dict(),
     'data': {'name': manifest.name, 'hash': manifest.hash},
     'top_captions': most_frequent(captions),
     'captions': diversity.remember(captions, vocabulary, stage.shape.length),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vidcap_jax.data.provenance import options_of, tied
+from vidcap_jax.data.provenance import aligned_with, options_of
 
 OPTIONS = {
   'form': 'csv',
@@ -16,13 +16,13 @@ OPTIONS = {
 @pytest.mark.parametrize(
   ('names', 'all_of_them'), [('a', 'a'), ('ab', 'ab'), ('d', 'def'), ('f', 'def'), ('x', 'x')]
 )
-def test_streams_that_decide_together(names, all_of_them):
-  assert tied(OPTIONS, names) == {*all_of_them}
+def test_aligned_streams(names, all_of_them):
+  assert aligned_with(OPTIONS, names) == {*all_of_them}
 
 
-def test_a_clock_without_a_limit_ties_nothing():
+def test_blocks_without_a_limit_of_frames_align_nothing():
   free = {**OPTIONS, 'max_frames': {'a': 9}}
-  assert tied(free, 'f') == {'f'}
+  assert aligned_with(free, 'f') == {'f'}
   assert 'blocks' not in options_of(free, 'ef')
 
 

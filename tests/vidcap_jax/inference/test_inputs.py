@@ -10,7 +10,7 @@ from data_prep.dataset.builder import Options, build
 from tests import feature_files
 from tests.feature_files import npz
 from vidcap_jax.data.batch import default_sizes, fit
-from vidcap_jax.data.provenance import Making, from_dict, making_of
+from vidcap_jax.data.provenance import FeatureProvenance, from_dict, provenance_of
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
@@ -52,24 +52,24 @@ def built(tmp_path, features, **options):
   return build(made)[0], open_split(tmp_path / 'set', 'train')
 
 
-def carried(manifest, read) -> Making:
+def carried(manifest, read) -> FeatureProvenance:
   """How streams of these names were made, as it comes out of a checkpoint."""
   streams = tuple(manifest.stream(name) for name in read)
-  return from_dict(json.loads(json.dumps(making_of(manifest, streams).to_dict())), streams)
+  return from_dict(json.loads(json.dumps(provenance_of(manifest, streams).to_dict())), streams)
 
 
-def assert_same(making, inputs, source, max_frames=None, blocks=None):
+def assert_same(provenance, inputs, source, max_frames=None, blocks=None):
   """Prediction gives a model what training does, bit for bit, as records and in batches."""
-  sizes = default_sizes(making.streams, max_frames, blocks or {})
-  rows = [fit(making.streams, sizes, blocks or {}, video) for video in source]
-  found = list(videos_of(making, inputs))
+  sizes = default_sizes(provenance.streams, max_frames, blocks or {})
+  rows = [fit(provenance.streams, sizes, blocks or {}, video) for video in source]
+  found = list(videos_of(provenance, inputs))
   assert [where for where, _ in found] == [video.video_id for video in source]
   for (_, video), record, row in zip(found, source, rows, strict=True):
     assert not isinstance(video, str), video
-    for stream in making.streams:
+    for stream in provenance.streams:
       name = stream.name
       np.testing.assert_array_equal(video.features[name], record.features[name], strict=True)
-    for name, array in fit(making.streams, sizes, blocks or {}, video).items():
+    for name, array in fit(provenance.streams, sizes, blocks or {}, video).items():
       np.testing.assert_array_equal(array, row[name], strict=True)
 
 
@@ -96,11 +96,13 @@ def test_features_are_read_as_by_the_build(tmp_path, arrays, options, max_frames
   features = {name: folder(tmp_path / name, of) for name, of in arrays.items()}
   manifest, source = built(tmp_path, features, **options)
   inputs = ','.join(f'{name}={path}' for name, path in features.items())
-  making = carried(manifest, features)
-  assert_same(making, inputs, source, max_frames)
+  provenance = carried(manifest, features)
+  assert_same(provenance, inputs, source, max_frames)
   # The options do make a difference here.
   with pytest.raises(AssertionError):
-    assert_same(Making(making.streams, options={'keys': {'objects': 'x'}}), inputs, source)
+    assert_same(
+      FeatureProvenance(provenance.streams, options={'keys': {'objects': 'x'}}), inputs, source
+    )
 
 
 def test_tables_without_ids(tmp_path):
@@ -108,8 +110,8 @@ def test_tables_without_ids(tmp_path):
   path = feature_files.write_h5(tmp_path / 'a', table)
   told = {'keys': {'image': 'feats'}, 'rows': {'image': 'v0'}}
   manifest, source = built(tmp_path, {'image': str(path)}, **told)
-  making = carried(manifest, ['image'])
-  assert_same(making, str(path), source)
+  provenance = carried(manifest, ['image'])
+  assert_same(provenance, str(path), source)
   # Kept in another form they need neither, and have ids of their own.
   each = {'v7': numbers(5, 4)}
   ids = np.array([b'v9'])
@@ -118,7 +120,7 @@ def test_tables_without_ids(tmp_path):
     ('c', {'feats': numbers(1, 6, 4), 'ids': ids}, 'v9'),
   ):
     file = feature_files.write_h5(tmp_path / name, arrays)
-    ((video_id, video),) = videos_of(making, f'image={file}')
+    ((video_id, video),) = videos_of(provenance, f'image={file}')
     assert (video_id, video.features['image'].shape[1]) == (wanted, 4)
 
 
@@ -126,29 +128,29 @@ CLOCK = {'pool2': lambda i: numbers(24 + 4 * i, 3), 'pool5': lambda i: numbers(6
 
 
 @pytest.mark.parametrize(
-  ('arrays', 'options', 'read', 'beside'),
+  ('arrays', 'options', 'read', 'alignment'),
   [
     (ALIGNED, {'align': {'image+motion': 'truncate'}}, 'image', 'motion'),
     (CLOCK, {'blocks': {'pool2': 4, 'pool5': 1}, 'max_frames': {'pool2': 13}}, 'pool5', 'pool2'),
   ],
   ids=['align', 'clock'],
 )
-def test_streams_that_decide_on_those_a_model_reads(tmp_path, arrays, options, read, beside):
+def test_streams_that_decide_on_those_a_model_reads(tmp_path, arrays, options, read, alignment):
   features = {name: folder(tmp_path / name, of) for name, of in arrays.items()}
   manifest, source = built(tmp_path, features, **options)
-  making = carried(manifest, [read])
-  assert [s.name for s in making.beside] == [beside]
-  assert_same(making, ','.join(f'{name}={path}' for name, path in features.items()), source)
-  with pytest.raises(DataError, match=f'{read}, whose frames .* {beside}; missing: {beside}'):
-    videos_of(making, f'{read}={features[read]}')
+  provenance = carried(manifest, [read])
+  assert [s.name for s in provenance.alignment_streams] == [alignment]
+  assert_same(provenance, ','.join(f'{name}={path}' for name, path in features.items()), source)
+  with pytest.raises(DataError, match=f'{read}, whose frames .* {alignment}; missing: {alignment}'):
+    videos_of(provenance, f'{read}={features[read]}')
   # Where lengths have to agree there is nothing to decide.
   groups = {'align': {'image+motion': 'error'}, 'blocks': options.get('blocks', {})}
   lax = dataclasses.replace(manifest, source=groups)
-  assert carried(lax, [read]) == Making((manifest.stream(read),))
+  assert carried(lax, [read]) == FeatureProvenance((manifest.stream(read),))
 
 
-IMAGE = Making((Stream('image', 'sequence', (None, 4), longest=9),))
-BOTH = Making((*IMAGE.streams, Stream('motion', 'sequence', (None, 3))))
+IMAGE = FeatureProvenance((Stream('image', 'sequence', (None, 4), longest=9),))
+BOTH = FeatureProvenance((*IMAGE.streams, Stream('motion', 'sequence', (None, 3))))
 
 
 def test_features_of_one_stream_need_no_name(tmp_path):
@@ -179,7 +181,7 @@ def test_commas_in_the_names_of_files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-  ('making', 'inputs', 'message'),
+  ('provenance', 'inputs', 'message'),
   [
     (IMAGE, ',', 'no file or folder is named'),
     (BOTH, 'IN', r'reads several streams; give image=PATH,motion=PATH'),
@@ -193,11 +195,11 @@ def test_commas_in_the_names_of_files(tmp_path, monkeypatch):
     (IMAGE, 'image=IN/words.txt', "stream 'image': .*words.txt: give one .h5 file"),
   ],
 )
-def test_inputs_that_do_not_fit_the_model(tmp_path, making, inputs, message):
+def test_inputs_that_do_not_fit_the_model(tmp_path, provenance, inputs, message):
   place = folder(tmp_path / 'in', lambda i: numbers(5, 4))
   (tmp_path / 'in' / 'words.txt').touch()
   with pytest.raises(DataError, match=message):
-    videos_of(making, inputs.replace('IN', place))
+    videos_of(provenance, inputs.replace('IN', place))
 
 
 @pytest.mark.parametrize(
@@ -210,16 +212,16 @@ def test_inputs_that_do_not_fit_the_model(tmp_path, making, inputs, message):
 )
 def test_features_that_were_made_otherwise_are_refused(tmp_path, field, trained, given):
   place = folder(tmp_path / 'in', lambda i: numbers(5, 4))
-  making = Making((dataclasses.replace(IMAGE.streams[0], **{field: trained}),))
-  assert len(list(videos_of(making, place))) == 3
+  provenance = FeatureProvenance((dataclasses.replace(IMAGE.streams[0], **{field: trained}),))
+  assert len(list(videos_of(provenance, place))) == 3
   for made in (trained, given):
     (tmp_path / 'in' / 'stream.json').write_text(json.dumps({field: made}))
     if made == trained:
-      assert len(list(videos_of(making, f'{place}/v0.npy'))) == 1
+      assert len(list(videos_of(provenance, f'{place}/v0.npy'))) == 1
       continue
     for inputs in (place, f'{place}/v0.npy'):
       with pytest.raises(DataError, match=f"stream 'image': .* trained on {field} .*same way"):
-        videos_of(making, inputs)
+        videos_of(provenance, inputs)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +237,6 @@ def test_features_that_were_made_otherwise_are_refused(tmp_path, field, trained,
   ],
 )
 def test_streams_that_can_not_be_made_of_videos(made, message):
-  making = Making((dataclasses.replace(IMAGE.streams[0], **made),))
+  provenance = FeatureProvenance((dataclasses.replace(IMAGE.streams[0], **made),))
   with pytest.raises(DataError, match=message):
-    videos_of(making, 'clip.mp4')
+    videos_of(provenance, 'clip.mp4')

@@ -125,15 +125,15 @@ def test_a_checkpoint_carries_how_its_streams_were_made(restored, clips, capsys)
   )
   whole = np.load(clips / 'features' / 'image' / 'good.npy')
   for inputs in (video, str(clips / 'features' / 'image')):
-    ((_, made),) = videos_of(predict._making_of([restored]), inputs)
+    ((_, made),) = videos_of(predict._provenance_of([restored]), inputs)
     np.testing.assert_array_equal(made.features['image'], whole[[0, 2, 3]], strict=True)
   # One that was made before they did.
   meta = {k: v for k, v in restored.meta.items() if k != 'making'}
   old = dataclasses.replace(restored, meta=meta)
-  ((_, made),) = videos_of(predict._making_of([old]), video)
+  ((_, made),) = videos_of(predict._provenance_of([old]), video)
   np.testing.assert_array_equal(made.features['image'], whole, strict=True)
   for members in ((old, restored), (restored, old)):
-    assert predict._making_of(members).options == limits
+    assert predict._provenance_of(members).options == limits
   capsys.readouterr()
   assert predict.predict(old, video) == 0
   assert json.loads(capsys.readouterr().out)['video_id'] == 'good'
@@ -152,9 +152,9 @@ def test_models_whose_streams_were_made_differently(restored):
     ([other(c, n) for c, n in zip(clock, ('one', 'two'))], 'on a clock: .* on blocks'),
   ):
     with pytest.raises(DataError, match=f'{message}.*with each of them by itself'):
-      predict._making_of(members)
+      predict._provenance_of(members)
   beside = other({'max_regions': {'objects': 2}}, 'objects')
-  assert predict._making_of([restored, beside]).options == {
+  assert predict._provenance_of([restored, beside]).options == {
     'max_frames': {'image': 3},
     'max_regions': {'objects': 2},
   }
