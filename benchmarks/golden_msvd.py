@@ -10,6 +10,7 @@ METEOR wrapper; the paper of the system reports .810 .697 .606 .511, .335, .706 
 import argparse
 import pathlib
 import sys
+from collections.abc import Sequence
 
 from benchmarks import Row, add_json, report
 from vidcap_jax.annotations import caption_files
@@ -27,14 +28,15 @@ GOALS = {
 }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  parser.add_argument('--predictions', required=True, metavar='FILE', help='one caption a line')
+  parser.add_argument('--predictions', required=True, metavar='FILE', help='one caption per line')
   parser.add_argument('--references', required=True, metavar='FILE', help='id, tab, caption')
   add_json(parser)
-  options = parser.parse_args()
+  options = parser.parse_args(arguments)
   try:
     references = caption_files.read_references(options.references)
     captions = (

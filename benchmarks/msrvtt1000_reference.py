@@ -14,6 +14,7 @@ import argparse
 import pathlib
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -54,7 +55,8 @@ def nearest(features: np.ndarray, others: np.ndarray) -> np.ndarray:
   return np.argmax(a @ b.T, axis=1)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
@@ -66,7 +68,7 @@ def main() -> None:
     '--candidates', type=int, default=100, help='number of frequent captions to try (%(default)s)'
   )
   add_json(parser)
-  options = parser.parse_args()
+  options = parser.parse_args(arguments)
   try:
     rows = _measure(options)
   except (UserError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Tiny models for the probes, each with the baseline that should not solve its probe."""
+"""Tiny models for the probes, each with a baseline that should fail its probe."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ class Tiny:
   """A model small enough to train in a minute.
 
   Attributes:
-    label: what it is called in the table.
+    label: its name in the table.
     config: changes to ``base_config``.
-    looks: names of its attentions -> the axes of the truth on which they should hit. A product
-      ('frames * cells') stands for both together: where, in which frame.
-    stage: whose checkpoint is measured; '' for the last.
-    branches: stages whose captions that stage, an embedding, chooses among.
-    folder: of what is trained, for models that are stages of one run; '' for one of its own.
+    attention_axes: name of an attention -> the axis of the ground truth that it should find. A
+      product of names ('keyframe * spatial') stands for the joint weights of both.
+    stage: the stage whose checkpoint is measured; '' for the last.
+    branches: stages whose captions that stage, an embedding, chooses from.
+    folder: of the run, for models that are stages of the same run; '' for one named by the label.
   """
 
   label: str
   config: Mapping[str, Any]
-  looks: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  attention_axes: Mapping[str, str] = dataclasses.field(default_factory=dict)
   stage: str = ''
   branches: tuple[str, ...] = ()
   folder: str = ''
@@ -35,10 +35,10 @@ class Tiny:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-  """A probe, the model that claims to solve it, and one that should not.
+  """A probe, the model that should solve it, and a baseline that should not.
 
   Attributes:
-    frame: a frame to guess without looking, which the model's hits are compared with.
+    frame: a fixed frame as a guess, to compare with the model's choice of key frame.
   """
 
   probe: str
@@ -48,14 +48,14 @@ class Trial:
 
 
 def base_config() -> ConfigDict:
-  """Cross entropy for 15 epochs of 60 steps, greedy captions."""
+  """Cross entropy for 15 epochs of 60 steps, and greedy decoding."""
   c = common.base()
   c.data.length_buckets = ()
   c.data.captions_per_video = 1
-  # Where nothing is shown features are near 0. With their mean taken off that is no longer so, and
-  # attention may as well learn to look away from what is shown: it does on some seeds.
+  # Features are near 0 where nothing is shown. Standardising would change that, and attention then
+  # learns to avoid the shown places on some seeds.
   c.data.standardise = False
-  c.data.max_words = probes.MAX_WORDS  # evaluation batches hold whole captions, too
+  c.data.max_words = probes.MAX_WORDS  # as in evaluation batches
   c.train.batch_size = 32
   c.train.epochs = 15.0
   c.optimizer.learning_rate = 4e-3
@@ -94,11 +94,11 @@ def _refocus(passes: int, temporal: str = 'attention') -> dict:
 
 
 def _vre() -> dict:
-  """Step 1 alone, then both steps with the reward.
+  """First step 1 alone, then both steps with the reward.
 
-  Frames are averaged: an attention over them finds the event whichever frame the encoder starts
-  from, and then no key frame is better than another. A first pass that has learned all earns no
-  reward either, so step 1 is short and the rate low; the reward weighs more than the paper's 0.03.
+  Frames are averaged, since an attention over them finds the event from any frame, so that all key
+  frames would be equally good. If the first pass learned the task, there would be no reward either:
+  so step 1 is short, the learning rate low, and the reward weighs more than the paper's 0.03.
   """
   objective = {'name': 'refocus', 'beta': 0.3, 'reward_loss': 'eq21'}
   stages = {
@@ -124,10 +124,10 @@ def _global2local(picks: int, **settings) -> dict:
 
 
 def _fusion() -> dict:
-  """Two branches that see one stream each, and an embedding that sees both."""
+  """Two branches with one stream each, and an embedding with both streams."""
   embedding = vatex_fusion.embedding(small=True)
   embedding.model.streams = ('image', 'objects')
-  # Many clips of a batch have one caption, so that the hardest negative is mostly no negative.
+  # Many clips of a batch have the same caption, so the hardest negative is rarely a true negative.
   embedding.objective.hardest = False
   embedding.train.batch_size = 32
   stages = {
@@ -140,13 +140,13 @@ def _fusion() -> dict:
 
 
 def config_of(tiny: Tiny) -> ConfigDict:
-  """The whole config of a tiny model, locked; data set and seed are still to be set."""
+  """The locked config of a tiny model, except for its data set and seed."""
   config = base_config()
   config.update(ConfigDict(tiny.config))
   return config.lock()
 
 
-SLOWLY = {'name': 'cosine', 'warmup_epochs': 1.0}
+WARMUP_SCHEDULE = {'name': 'cosine', 'warmup_epochs': 1.0}
 
 VANILLA = Tiny('temporal_spatial vanilla', _temporal_spatial('vanilla'))
 SPATIAL = Tiny(
@@ -165,9 +165,9 @@ ALL_LAYERS = Tiny('dual_afr soft', _dual_afr(*LAYERS), {'layer': 'layers'})
 TOP_LAYER = Tiny('dual_afr pool5', _dual_afr('pool5'))
 LOCAL = Tiny(
   'global2local 2f',
-  # At the others' rate attention may settle away from what is held: it does on one seed of three.
+  # At the learning rate of the others, attention settles on wrong places on one seed of three.
   _global2local(2, backward_tau=1.0)
-  | {'train': {'epochs': 20.0}, 'optimizer': {'learning_rate': 2e-3, 'schedule': SLOWLY}},
+  | {'train': {'epochs': 20.0}, 'optimizer': {'learning_rate': 2e-3, 'schedule': WARMUP_SCHEDULE}},
   {'keyframe * spatial': 'slots'},
 )
 GLOBAL = Tiny('global2local global', _global2local(0))

@@ -1,15 +1,15 @@
-"""Do the models do what they claim? Tiny ones, trained on clips whose answers are known.
+"""Whether the models have the abilities that they claim: tiny ones, on clips with known answers.
 
   python -m benchmarks.probes [--probes=order,object] [--seeds=0,1,2] [--json=FILE]
 
-For each claim (data_prep/synthetic/probe_clips.py) a model and a baseline are trained on the same
+For each probe (data_prep/synthetic/probe_clips.py) a model and a baseline are trained on the same
 clips:
-- accuracy: share of test clips whose caption has every answer right; a model solves its probe from
-  90 % on, a baseline stays at chance within 10 points of it;
-- hit rate: share of answers for which the attention, averaged over the words since the last
-  answer, is largest where the answer was planted (each of its picks, if it makes several).
-The key frame has a row of its own, in which the accuracy is its hit rate and the baseline that of
-the middle frame. All figures are means over the seeds; each has clips and a training of its own.
+- accuracy: share of test clips whose caption contains every answer; a model solves its probe with
+  90 % or more, a baseline is at chance within 10 points of it;
+- hit rate: share of answers for which the attention, averaged over the words since the last answer,
+  is largest where the answer was placed (for all its picks, if it makes several).
+The key frame has its own row, with its hit rate as accuracy and the middle frame as baseline. All
+numbers are means over the seeds; each seed has its own clips and training.
 """
 
 import argparse
@@ -44,8 +44,13 @@ NEAR_CHANCE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-  """One model on one seed: accuracy, hit rate, and the mean weight where the answer was planted
-  (None without an attention to look at)."""
+  """The results of one model on one seed.
+
+  Attributes:
+    accuracy: share of clips with the right caption.
+    hit_rate: share of answers that the attention finds, or None without an attention.
+    weight: mean attention weight where the answer was placed, or None.
+  """
 
   accuracy: float
   hit_rate: float | None
@@ -55,49 +60,49 @@ class Measured:
 # ------------------------------------------------------------------------------ scoring
 
 
-def answered(caption: str, answers: Sequence[Mapping]) -> bool:
-  """Whether a caption has every answer's word at its position."""
+def is_correct(caption: str, answers: Sequence[Mapping]) -> bool:
+  """Whether a caption has the word of every answer at its position."""
   words = caption.split()
   return all(words[a['position'] : a['position'] + 1] == [a['word']] for a in answers)
 
 
-def looked(
-  weights: Mapping[str, np.ndarray], answers: Sequence[Mapping], looks: Mapping[str, str]
+def attention_hits(
+  weights: Mapping[str, np.ndarray], answers: Sequence[Mapping], attention_axes: Mapping[str, str]
 ) -> list[tuple[bool, float]]:
-  """For each answer, whether the largest weights hit, and how much weight lay on the truth.
+  """For each answer, whether the largest weight is on the truth, and the weight on the truth.
 
   Args:
-    weights: attention -> (L, …, N), by word; where there are several rows of N, all have to hit. A
-      model may look before it says: weights count from the word after the last answer on.
+    weights: attention -> (L, …, N), by word; with several rows of N, all have to hit. Weights are
+      averaged from the word after the last answer on, since a model may attend before it names.
     answers: as in the truth file, in the order of their words.
-    looks: as in ``Tiny``. Answers that were planted on none of these axes are left out.
+    attention_axes: as in ``Tiny``. Answers that have none of these axes are left out.
   """
   results, begin = [], 0
   for answer in answers:
     words = slice(begin, answer['position'] + 1)
     begin = words.stop
-    found = [
+    by_axis = [
       (_joint([weights[name][words] for name in names.split(' * ')]).mean(0), axis)
-      for names, axis in looks.items()
+      for names, axis in attention_axes.items()
       if axis in answer['look']
     ]
-    if found:
-      places = [(w, list(answer['look'][axis])) for w, axis in found]
-      hit = all(np.isin(w.argmax(-1), truth).all() for w, truth in places)
-      results.append((hit, float(np.prod([w[..., truth].sum(-1).mean() for w, truth in places]))))
+    if by_axis:
+      pairs = [(w, list(answer['look'][axis])) for w, axis in by_axis]
+      hit = all(np.isin(w.argmax(-1), truth).all() for w, truth in pairs)
+      results.append((hit, float(np.prod([w[..., truth].sum(-1).mean() for w, truth in pairs]))))
   return results
 
 
 def _joint(weights: Sequence[np.ndarray]) -> np.ndarray:
-  """Weights (…, N1), (…, N2), … of one choice within another, as one (…, N1 N2 …)."""
+  """Joint weights (…, N1 N2 …) of nested choices with weights (…, N1), (…, N2), …"""
   joint, *rest = weights
   for inner in rest:
     joint = (joint[..., :, None] * inner[..., None, :]).reshape(*joint.shape[:-1], -1)
   return joint
 
 
-def hits_of_frame(truth: Mapping[str, Mapping], frame: int) -> float:
-  """Share of the test clips' answers that can be seen in a frame that is always the same."""
+def fixed_frame_hits(truth: Mapping[str, Mapping], frame: int) -> float:
+  """The share of the answers of test clips that a fixed frame shows."""
   clips = [clip for clip in truth.values() if clip['split'] == 'test']
   return float(np.mean([frame in a['look']['frames'] for c in clips for a in c['answers']]))
 
@@ -106,7 +111,7 @@ def hits_of_frame(truth: Mapping[str, Mapping], frame: int) -> float:
 
 
 def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
-  """Trains a model on a probe (unless it has been), and measures it on the test split."""
+  """Trains a model on a probe unless that is done, and measures it on the test split."""
   config = config_of(tiny)
   config.seed, config.data.dir = seed, data
   mesh = make_mesh()
@@ -121,26 +126,26 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   weights: Iterable[tuple[str, Mapping[str, np.ndarray]]] = ()
   if tiny.branches:
     fused = rerank.fuse(restored, [read(stage) for stage in tiny.branches]).caption(source, ids)
-    captions = {made['video_id']: made['caption'] for made in fused}
-    # The choice counts where there is one, as if it were an attention that all words share.
-    choice = np.eye(len(tiny.branches))
+    captions = {row['video_id']: row['caption'] for row in fused}
+    # Where the branches differ, their choice is measured like an attention that all words share.
+    one_hot = np.eye(len(tiny.branches))
     weights = (
-      (made['video_id'], {'branch': np.tile(choice[made['run']], (probes.MAX_WORDS, 1))})
-      for made in fused
-      if len({c['caption'] for c in made['captions']}) > 1
+      (row['video_id'], {'branch': np.tile(one_hot[row['run']], (probes.MAX_WORDS, 1))})
+      for row in fused
+      if len({c['caption'] for c in row['captions']}) > 1
     )
   else:
     captions = {c['video_id']: c['caption'] for c in captioning.captioner_of(restored)(source, ids)}
-    if tiny.looks:
+    if tiny.attention_axes:
       weights = attention(restored, source, ids)
-  right = [answered(captions[video_id], truth[video_id]['answers']) for video_id in ids]
-  seen = [
-    result
-    for video_id, found in weights
-    for result in looked(found, truth[video_id]['answers'], tiny.looks)
+  correct = [is_correct(captions[video_id], truth[video_id]['answers']) for video_id in ids]
+  hits = [
+    hit
+    for video_id, of_video in weights
+    for hit in attention_hits(of_video, truth[video_id]['answers'], tiny.attention_axes)
   ]
-  hit_rate, weight = np.mean(seen, axis=0) if seen else (None, None)
-  return Measured(_number(np.mean(right)), _number(hit_rate), _number(weight))
+  hit_rate, weight = np.mean(hits, axis=0) if hits else (None, None)
+  return Measured(_number(np.mean(correct)), _number(hit_rate), _number(weight))
 
 
 def _number(value) -> float | None:
@@ -150,7 +155,7 @@ def _number(value) -> float | None:
 def attention(
   restored: restore.Restored, source, ids: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-  """Each video's attention weights at the words of its own caption: name -> (L, N)."""
+  """The attention weights of each video at the words of its reference: name -> (L, N)."""
   config, streams, module = restored.config, restored.streams, restored.module
 
   @jax.jit
@@ -160,17 +165,17 @@ def attention(
     return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
 
   for _, batch in captioning.batches_of(restored, source):
-    found = jax.device_get(weigh(restored.params, batch))  # (L, B, 1, N)
+    weights = jax.device_get(weigh(restored.params, batch))  # (L, B, 1, N)
     for row, index in enumerate(batch['video_index']):
       if index >= 0:
-        yield ids[index], {name: w[:, row, 0] for name, w in found.items()}
+        yield ids[index], {name: w[:, row, 0] for name, w in weights.items()}
 
 
-# ------------------------------------------------------------------------------ all of them
+# ------------------------------------------------------------------------------ all trials
 
 
 def measure(trial: Trial, seeds: Sequence[int], workdir: pathlib.Path) -> dict[str, list]:
-  """A trial on each seed: 'model' and 'baseline', each a list of ``Measured``, and 'frame'."""
+  """Runs a trial on each seed: 'model' and 'baseline', lists of ``Measured``, and 'frame'."""
   results: dict[str, list] = {'model': [], 'baseline': [], 'frame': []}
   for seed in seeds:
     folder = workdir / trial.probe / f'seed_{seed}'
@@ -180,15 +185,15 @@ def measure(trial: Trial, seeds: Sequence[int], workdir: pathlib.Path) -> dict[s
         run(tiny, data, folder / (tiny.folder or tiny.label.replace(' ', '_')), seed)
       )
     if trial.frame is not None:
-      results['frame'].append(hits_of_frame(probes.read_truth(data), trial.frame))
+      results['frame'].append(fixed_frame_hits(probes.read_truth(data), trial.frame))
   return results
 
 
 def rows(trial: Trial, results: Mapping[str, Sequence]) -> list[dict]:
-  """What ``--json`` writes of a trial: means over the seeds, as fractions."""
+  """The rows of a trial for ``--json``: means over the seeds, as fractions."""
   model, baseline = results['model'], results['baseline']
   hit_rate = _mean(m.hit_rate for m in model)
-  made = [
+  table = [
     {
       'probe': trial.probe,
       'model': trial.model.label,
@@ -201,7 +206,7 @@ def rows(trial: Trial, results: Mapping[str, Sequence]) -> list[dict]:
   ]
   if trial.frame is not None:
     guess = _mean(results['frame'])
-    made.append(
+    table.append(
       {
         'probe': f'{trial.probe}: key frame',
         'model': trial.model.label,
@@ -212,7 +217,7 @@ def rows(trial: Trial, results: Mapping[str, Sequence]) -> list[dict]:
         'chance': guess,
       }
     )
-  return made
+  return table
 
 
 def _mean(values) -> float | None:
@@ -221,24 +226,24 @@ def _mean(values) -> float | None:
 
 
 def line(row: Mapping, results: Mapping[str, Sequence]) -> str:
-  """A row for people, in per cent, with each seed's accuracy and what it amounts to."""
-  show = lambda x: '-' if x is None else f'{100 * x:.0f}'  # noqa: E731
-  each = [m.accuracy if row['probe'] in PROBES else m.hit_rate for m in results['model']]
-  near = abs(row['baseline_accuracy'] - row['chance']) <= NEAR_CHANCE
+  """A row as printed: in per cent, with the accuracy of each seed and a verdict."""
+  percent = lambda x: '-' if x is None else f'{100 * x:.0f}'  # noqa: E731
+  by_seed = [m.accuracy if row['probe'] in PROBES else m.hit_rate for m in results['model']]
+  at_chance = abs(row['baseline_accuracy'] - row['chance']) <= NEAR_CHANCE
   verdict = 'solved' if row['accuracy'] >= SOLVED else 'NOT solved'
-  verdict += ', baseline at chance' if near else ', baseline not at chance'
-  weight = show(_mean(m.weight for m in results['model']))
+  verdict += ', baseline at chance' if at_chance else ', baseline not at chance'
+  weight = percent(_mean(m.weight for m in results['model']))
   return (
-    f'{row["probe"]:16} {row["model"]:25} {show(row["accuracy"]):>3}'
-    f' {"(" + "/".join(map(show, each)) + ")":14}'
-    f' hit {show(row["hit_rate"]):>3}  weight {weight:>3}  '
-    f'{row["baseline"]:25} {show(row["baseline_accuracy"]):>3}  chance {show(row["chance"]):>3}  '
-    f'{verdict}'
+    f'{row["probe"]:16} {row["model"]:25} {percent(row["accuracy"]):>3}'
+    f' {"(" + "/".join(map(percent, by_seed)) + ")":14}'
+    f' hit {percent(row["hit_rate"]):>3}  weight {weight:>3}  '
+    f'{row["baseline"]:25} {percent(row["baseline_accuracy"]):>3}'
+    f'  chance {percent(row["chance"]):>3}  {verdict}'
   )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-  """Entry point; exit code 1 if something could not be run."""
+  """Entry point; exit code 1 if a trial could not be run."""
   parser = argparse.ArgumentParser(
     prog='python -m benchmarks.probes',
     description=__doc__,
@@ -249,7 +254,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add = parser.add_argument
   add('--probes', default=','.join(known), metavar='NAME[,…]', help='default: %(default)s')
   add('--seeds', type=numbers, default='0,1,2', metavar='N[,…]', help='default: %(default)s')
-  add('--workdir', metavar='DIR', help='keeps what was trained; default: a temporary folder')
+  add('--workdir', metavar='DIR', help='keeps the runs (default: a temporary folder)')
   add_json(parser)
   args = parser.parse_args(argv)
   chosen = args.probes.split(',')
@@ -262,8 +267,9 @@ def main(argv: Sequence[str] | None = None) -> int:
       for trial in TRIALS:
         if trial.probe in chosen:
           results = measure(trial, args.seeds, workdir)
-          table += (made := rows(trial, results))
-          lines += [line(row, results) for row in made]
+          new_rows = rows(trial, results)
+          table += new_rows
+          lines += [line(row, results) for row in new_rows]
     except UserError as error:
       print(f'error: {error}', file=sys.stderr)
       return 1

@@ -1,7 +1,7 @@
 """The programs that are timed: training steps, decoding and rewards of a model of given sizes.
 
-Data is random: features, and captions whose words are about as common as words are. All else is
-what training and evaluation run.
+Features are random, and so are captions, with the word frequencies of Zipf's law. The rest is the
+code of training and evaluation.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from configs import common
 from vidcap_jax import models
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.data.vocabulary import EOS, PAD, UNK, Vocabulary
+from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, UNK, Vocabulary
 from vidcap_jax.inference.captioning import make_decoder
 from vidcap_jax.models.captioner import init_params
 from vidcap_jax.models.streams import example_inputs
@@ -26,13 +26,25 @@ from vidcap_jax.rewards.references import References, make_references
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import initial_state, make_train_step
 
-STEPS = 1000  # of the training that a step is of; its cost does not depend on it
+STEPS = 1000  # of the whole training; the cost of a step does not depend on it
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-  """B videos of T frames of D channels, captions of L tokens of V words, R references a video of
-  which there are ``videos`` in all; H is every size of the model."""
+  """Sizes of the data and of the model.
+
+  Attributes:
+    batch: B, videos of a batch.
+    frames: T of each video.
+    channels: D of the features.
+    hidden: H, every size of the model.
+    words: V, the vocabulary.
+    length: L, tokens of a caption.
+    references: R of each video.
+    videos: of the training split.
+    beam: width of the beam.
+    dtype: of the model's computations.
+  """
 
   batch: int = 64
   frames: int = 28
@@ -51,13 +63,12 @@ class Sizes:
 
   @property
   def vocabulary(self) -> Vocabulary:
-    named = ('<PAD>', '<BOS>', '<EOS>', '<UNK>')
-    names = (*named, *(f'w{i}' for i in range(len(named), self.words)))
+    names = (*SPECIAL, *(f'w{i}' for i in range(len(SPECIAL), self.words)))
     return Vocabulary(names, 'whitespace', 1, self.length - 1)
 
 
 def config(sizes: Sizes) -> ConfigDict:
-  """The temporal model of the VATEX paper on one stream, trained as by default."""
+  """The config of the temporal model of the VATEX paper on one stream."""
   c = common.temporal_spatial(common.base(), 'temporal')
   c.model.global_streams = c.model.temporal_streams = ('image',)
   for size in ('hidden', 'embed', 'project', 'attention'):
@@ -69,7 +80,7 @@ def config(sizes: Sizes) -> ConfigDict:
 
 
 def captions(sizes: Sizes, rows: int, length: int, seed: int = 0) -> np.ndarray:
-  """Random captions (rows, length), EOS last, words with Zipf's frequencies."""
+  """Random captions (rows, length) that end with EOS; word frequencies follow Zipf's law."""
   share = 1 / np.arange(1, sizes.words - UNK)
   words = np.random.default_rng(seed).choice(
     np.arange(UNK + 1, sizes.words), (rows, length), p=share / share.sum()
@@ -97,7 +108,7 @@ def batch(sizes: Sizes, length: int | None = None) -> dict:
 
 @functools.lru_cache(1)
 def references(sizes: Sizes) -> References:
-  """The tables of a training split whose every caption is as long as captions may be."""
+  """The reference tables of a training split with captions of the full length."""
   rows = captions(sizes, sizes.videos * sizes.references, sizes.length, seed=1)[:, :-1]
   names = np.array(sizes.vocabulary.words)
   texts = [' '.join(words) for words in names[rows]]
@@ -108,15 +119,19 @@ def references(sizes: Sizes) -> References:
 
 @dataclasses.dataclass
 class Step:
-  """A training step with its state: ``run`` makes one and waits; ``memory`` is what it needs for
-  its own results in between, in bytes (None where the compiler does not say)."""
+  """A compiled training step with its state.
+
+  Attributes:
+    run: makes one step and waits for it.
+    memory: bytes of intermediate results, or None if the compiler does not report them.
+  """
 
   run: Callable[[], None]
   memory: float | None
 
 
 def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> Step:
-  """A compiled step of cross entropy, or with settings of it of self-critical training."""
+  """A compiled step of cross entropy, or, given settings of that objective, self-critical."""
   c = config(sizes)
   data = batch(sizes, length)
   if objective:
@@ -124,20 +139,20 @@ def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> St
     c.objective.update({'from_scratch': True, 'rewards': {'bleu4': 0.0}, **objective})
     data['tables'] = references(sizes)
   module = models.build(c.model, sizes.words, sizes.dtype)
-  made = make_objective(c, module, None)
+  loss = make_objective(c, module, None)
   optimizer = make_optimizer(c.optimizer, make_schedule(c.optimizer, STEPS, STEPS))
   state = jax.jit(
     functools.partial(
       initial_state,
       module=module,
       example=example_inputs((sizes.stream,), c, module.config.needs),
-      objective=made,
+      objective=loss,
       optimizer=optimizer,
       videos=sizes.videos,
       most_captions=1,
     )
   )(jax.random.key(0))
-  step = make_train_step(c, made, optimizer, (sizes.stream,), STEPS, STEPS)
+  step = make_train_step(c, loss, optimizer, (sizes.stream,), STEPS, STEPS)
   compiled = step.lower(state, data).compile()
   analysis = compiled.memory_analysis()
 
@@ -150,7 +165,7 @@ def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> St
 
 
 def decoding(sizes: Sizes, method: str) -> Callable[[], None]:
-  """Captions of a batch by 'greedy' or 'beam', from a model that has learned nothing."""
+  """Decodes a batch by 'greedy' or 'beam' with an untrained model."""
   c = config(sizes)
   c.decode.method = method
   module = models.build(c.model, sizes.words, sizes.dtype)
@@ -163,7 +178,7 @@ def decoding(sizes: Sizes, method: str) -> Callable[[], None]:
 
 
 def reward_on_device(sizes: Sizes, samples: int) -> Callable[[], None]:
-  """CIDEr-D of so many samples of each video of a batch."""
+  """CIDEr-D on the device, of ``samples`` captions of each video of a batch."""
   tables = references(sizes)
   tokens = captions(sizes, sizes.batch * samples, sizes.length, seed=2)
   tokens = jnp.asarray(tokens.reshape(sizes.batch, samples, -1))
@@ -173,18 +188,17 @@ def reward_on_device(sizes: Sizes, samples: int) -> Callable[[], None]:
 
 
 def reward_on_host(sizes: Sizes, samples: int) -> Callable[[], None]:
-  """The same by pycocoevalcap, tokens written as words, as captioners in Python do it."""
+  """The same by pycocoevalcap on the host, as in captioners written in PyTorch."""
   from pycocoevalcap.cider.cider import Cider
 
-  write = lambda rows: [' '.join(map(str, row[row != PAD])) for row in rows]  # noqa: E731
+  to_text = lambda rows: [' '.join(map(str, row[row != PAD])) for row in rows]  # noqa: E731
   R = sizes.references
-  theirs = write(captions(sizes, sizes.batch * R, sizes.length, seed=1))
+  reference_texts = to_text(captions(sizes, sizes.batch * R, sizes.length, seed=1))
   tokens = captions(sizes, sizes.batch * samples, sizes.length, seed=2)
 
   def run():
-    ours = write(tokens)
-    said = {i: [text] for i, text in enumerate(ours)}
-    known = {i: theirs[i // samples * R : (i // samples + 1) * R] for i in said}
-    Cider().compute_score(known, said)
+    hypotheses = {i: [text] for i, text in enumerate(to_text(tokens))}
+    of_videos = {i: reference_texts[i // samples * R : (i // samples + 1) * R] for i in hypotheses}
+    Cider().compute_score(of_videos, hypotheses)
 
   return run

@@ -18,8 +18,6 @@ from benchmarks import swapped_features
 from data_prep.synthetic import clips, shapes
 from vidcap_jax.errors import UserError
 
-ATTRIBUTES = ('colour', 'shape', 'action', 'direction')
-
 
 def measure(workdir: str) -> list[benchmarks.Row]:
   """The rows of the workdir of a finished quickstart.
@@ -36,7 +34,7 @@ def measure(workdir: str) -> list[benchmarks.Row]:
   rows = []
   ratio = scores['CIDEr'] / scores['constant_CIDEr']
   rows.append(benchmarks.Row('CIDEr', scores['CIDEr'], ratio=ratio, goal=3.0, met=ratio >= 3))
-  for attribute in ATTRIBUTES:
+  for attribute in shapes.ATTRIBUTES:
     correct = [
       shapes.named(c['caption'])[attribute] == facts[c['video_id']][attribute] for c in captions
     ]

@@ -1,13 +1,13 @@
-"""Parameters and cost of a training step of every config, variant and stage.
+"""The number of parameters and the cost of a training step, for every config, variant and stage.
 
   python -m benchmarks.sizes
   python -m benchmarks.sizes --config=configs/vatex_fusion.py:spatial
   python -m benchmarks.sizes --write=docs/models.md
 
-Nothing is trained and no data set is read: shapes come from what the config file states of its
-streams (STREAMS, VOCABULARY). The cost is that of a whole step, gradients and update included, over
-the captions of a batch at full length: XLA's count before it fuses and compiles, loops counted as
-often as they run. So bytes are those that every operation by itself would read and write.
+Nothing is trained and no data set is read: shapes come from STREAMS and VOCABULARY of the config
+file. The cost is that of a whole step with gradients and update, divided by the captions of a batch
+at full length: XLA's count before fusion, with loop bodies counted as often as they run. Bytes are
+therefore those that each operation would read and write on its own.
 """
 
 import argparse
@@ -37,12 +37,20 @@ from vidcap_jax.training.step import initial_state, make_train_step
 from vidcap_jax.variants import each_variant, read_variant
 
 BEGIN, END = '<!-- sizes: python -m benchmarks.sizes --write -->', '<!-- sizes end -->'
-_STEPS = 1000  # of a stage: the cost of one does not depend on it
+_STEPS = 1000  # of a stage; the cost of a step does not depend on it
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-  """Of one stage of a config: how many parameters are trained, and a step's cost per caption."""
+  """The size of some stages of a config.
+
+  Attributes:
+    config: FILE or FILE:VARIANT.
+    stages: of this size.
+    parameters: that are trained.
+    captions: of a step.
+    per_caption: cost of a step divided by its captions.
+  """
 
   config: str
   stages: tuple[str, ...]
@@ -52,7 +60,7 @@ class Size:
 
 
 def sizes(config: str) -> Iterator[Size]:
-  """The sizes of a config file, stage by stage that trains; stages of equal size are one.
+  """The sizes of the training stages of a config; stages of equal size are combined.
 
   Args:
     config: as for ``--config``: FILE or FILE:VARIANT.
@@ -63,32 +71,32 @@ def sizes(config: str) -> Iterator[Size]:
   """
   path, _, variant = config.partition(':')
   module = config_files.load(path)
-  whole = module.get_config(variant)
+  config_of_run = module.get_config(variant)
   streams = config_files.for_variant(module, 'STREAMS', variant)
   vocabulary = config_files.for_variant(module, 'VOCABULARY', variant)
-  alike: dict[tuple, list[str]] = {}
-  for stage in whole.order:
-    settings = stage_config(whole, stage)
-    # Reinforcement has the parameters of the stage that it starts from; what it costs depends on
-    # how long the samples are.
+  stages_by_size: dict[tuple, list[str]] = {}
+  for stage in config_of_run.order:
+    settings = stage_config(config_of_run, stage)
+    # Self-critical training has the parameters of the stage that it starts from, and its cost
+    # depends on the lengths of the samples.
     if settings.get('task', 'train') == 'train' and settings.objective.name != 'self_critical':
-      found = _stage_size(settings, streams, vocabulary, config)
-      alike.setdefault(found, []).append(stage)
-  for found, stages in alike.items():
-    yield Size(config, tuple(stages), *found)
+      size = _stage_size(settings, streams, vocabulary, config)
+      stages_by_size.setdefault(size, []).append(stage)
+  for size, stages in stages_by_size.items():
+    yield Size(config, tuple(stages), *size)
 
 
 def _stage_size(
   config: ConfigDict, known: Sequence[Stream], vocabulary: int, where: str
 ) -> tuple[int, int, Cost]:
-  """Parameters, captions of a step, and its cost for each of them."""
+  """The number of parameters, the captions of a step, and its cost per caption."""
   model = models.build(config.model, vocabulary, config.train.dtype)
   needs = model.config.needs
   streams = select_streams(needs, known, where)
   rows, captions = config.train.batch_size, config.data.captions_per_video
   length = (config.data.max_words or Options.max_words) + 1
-  one = empty_batch(streams, stream_sizes(streams, config, needs), 1, captions, length)
-  batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), one)
+  single = empty_batch(streams, stream_sizes(streams, config, needs), 1, captions, length)
+  batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), single)
   objective = make_objective(config, model, None)
   optimizer = make_optimizer(config.optimizer, make_schedule(config.optimizer, _STEPS, _STEPS))
   state = jax.eval_shape(
@@ -110,7 +118,7 @@ def _stage_size(
 
 
 def every_config(folder: str) -> list[str]:
-  """All configs of a folder, each variant of each of them."""
+  """All configs of a folder with all their variants."""
   paths = [f'{folder}/{name}' for name in configs.files()]
   return [config for path in paths for config in variants(path)]
 
@@ -122,7 +130,7 @@ def variants(path: str) -> list[str]:
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> str:
-  """Rows of ``cells`` as a Markdown table that can be read as it is."""
+  """Rows of ``cells`` as an aligned Markdown table."""
   head = ('config', 'stage', 'parameters', 'GFLOP a caption', 'MB a caption')
   cells = [head, *rows]
   widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
@@ -134,7 +142,7 @@ def table(rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def cells(size: Size) -> tuple[str, ...]:
-  """A size as a row of the table."""
+  """The cells of a row of the table."""
   flops, megabytes = size.per_caption.flops / 1e9, size.per_caption.bytes / 1e6
   name = size.config.removeprefix('configs/')
   return (
@@ -147,12 +155,12 @@ def cells(size: Size) -> tuple[str, ...]:
 
 
 def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence[str]) -> str:
-  """A page whose table, between the two marks, has its rows of the measured configs replaced.
+  """Replaces the rows of the measured configs in the table between the page's two marks.
 
   Args:
     text: the page.
     measured: rows of ``cells``.
-    listed: all configs in the order of the table; earlier rows of others are dropped.
+    listed: all configs in the order of the table; rows of other configs are removed.
 
   Raises:
     UserError: the page lacks the marks.
@@ -160,12 +168,12 @@ def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence
   before, begin, rest = text.partition(BEGIN)
   block, end, after = rest.partition(END)
   if not (begin and end):
-    raise UserError(f'the page needs the lines {BEGIN} and {END}')
+    raise UserError(f'the page lacks the lines {BEGIN} and {END}')
   names = [config.removeprefix('configs/') for config in listed]
-  anew = {row[0] for row in measured}
+  replaced = {row[0] for row in measured}
   lines = [line for line in block.splitlines() if line.startswith('|')][2:]
-  kept = [tuple(cell.strip() for cell in line.strip('|').split('|')) for line in lines]
-  rows = [row for row in kept if row[0] in names and row[0] not in anew] + list(measured)
+  old = [tuple(cell.strip() for cell in line.strip('|').split('|')) for line in lines]
+  rows = [row for row in old if row[0] in names and row[0] not in replaced] + list(measured)
   place = {name: i for i, name in enumerate(names)}
   block = table(sorted(rows, key=lambda row: place.get(row[0], len(place))))  # stages in order
   return f'{before}{begin}\n\n{block}\n\n{end}{after}'
@@ -179,12 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   parser.add_argument(
-    '--config', metavar='FILE[:VARIANT]', help='that one; without a variant all of the file'
+    '--config', metavar='FILE[:VARIANT]', help='one config; without VARIANT all of its variants'
   )
   add_json(parser)
-  parser.add_argument(
-    '--write', metavar='PAGE', help="put these rows into a page's table, the others staying"
-  )
+  parser.add_argument('--write', metavar='PAGE', help='update the rows of the table in this page')
   options = parser.parse_args(arguments)
   try:
     chosen = _chosen(options.config)

@@ -1,12 +1,12 @@
-"""How fast training and decoding are, by themselves and against a captioner in PyTorch.
+"""The speed of training and decoding, alone and compared with a captioner in PyTorch.
 
   python -m benchmarks.speed
   python -m benchmarks.speed --peer=updown_torch.py --annotations=train_val_videodatainfo.json \
       --json=FILE
 
-Everything is timed in turns, a few calls of ours and a few of the peer's (see benchmarks/peer.py),
-on as many threads and in the same precision; a line shows the median and the quartiles over rounds.
-Ratios are of medians of one run: how fast a machine is changes from minute to minute.
+Each round times a few calls of every program, here and in PyTorch (see benchmarks/peer.py), with
+the same threads and precision; a line shows the median and the quartiles over all rounds. Ratios
+compare medians of the same run, since the speed of a machine changes from minute to minute.
 """
 
 import argparse
@@ -30,13 +30,13 @@ from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.vocabulary import tokenize
 from vidcap_jax.errors import UserError
 
-SAMPLES = 5  # of each video, whose reward is timed
+SAMPLES = 5  # captions of each video in the timed reward
 SELF_CRITICAL = {'rewards': {'cider': 1.0, 'bleu4': 0.0}, 'baseline': 'greedy', 'samples': 1}
-PEER_NAMES = {'self_critical': 'scst'}  # what the peer calls an operation
+PEER_NAMES = {'self_critical': 'scst'}  # operations with another name in the peer
 
 
 def quartiles(times: Sequence[float]) -> tuple[float, float]:
-  """Of at least one time."""
+  """The lower and the upper quartile of one or more times."""
   if len(times) == 1:
     return times[0], times[0]
   low, _, high = statistics.quantiles(times, n=4, method='inclusive')
@@ -44,29 +44,31 @@ def quartiles(times: Sequence[float]) -> tuple[float, float]:
 
 
 def real_lengths(annotations: str, longest: int) -> list[np.ndarray]:
-  """Tokens of the captions of each training video of an MSR-VTT file, EOS counted."""
+  """The numbers of tokens, EOS included, of the captions of each training video of MSR-VTT."""
   videos = caption_files.read_references(annotations, 'train')
   count = lambda text: min(len(tokenize(text, 'ptb_like')) + 1, longest)  # noqa: E731
   return [np.array([count(text) for text in captions]) for captions in videos.values()]
 
 
 def bucket_shares(lengths: Sequence[np.ndarray], batch: int, longest: int) -> dict[int, float]:
-  """How many of an epoch's batches are as long as each bucket, as shares."""
+  """The share of an epoch's batches that falls into each length bucket."""
   counts = np.array([len(video) for video in lengths])
   order = TrainOrder(counts, batch, 1, 0, np.concatenate(lengths))
   buckets = [b for b in common.base().data.length_buckets if b < longest] + [longest]
-  fitting = (min(b for b in buckets if b >= order.longest(s)) for s in range(order.steps_per_epoch))
-  return {b: n / order.steps_per_epoch for b, n in sorted(Counter(fitting).items())}
+  batch_buckets = (
+    min(b for b in buckets if b >= order.longest(s)) for s in range(order.steps_per_epoch)
+  )
+  return {b: n / order.steps_per_epoch for b, n in sorted(Counter(batch_buckets).items())}
 
 
 def longest_of_random(lengths: Sequence[np.ndarray], batch: int) -> int:
-  """Tokens of the longest of so many captions drawn at random, on average: what is padded to."""
+  """The mean length to which a batch of randomly drawn captions is padded, in tokens."""
   drawn = np.random.default_rng(0).choice(np.concatenate(lengths), (1000, batch))
   return round(drawn.max(axis=1).mean())
 
 
-def timed(run: Callable[[], None]) -> float:
-  """Seconds of one call."""
+def time_call(run: Callable[[], None]) -> float:
+  """The seconds that one call takes."""
   start = time.perf_counter()
   run()
   return time.perf_counter() - start
@@ -77,7 +79,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
   sizes = dataclasses.replace(Sizes(), **{f.name: getattr(options, f.name) for f in SIZES})
   lengths = real_lengths(options.annotations, sizes.length) if options.annotations else None
   shares = bucket_shares(lengths, sizes.batch, sizes.length) if lengths else {}
-  say(f'compiling; {len(jax.devices())} x {jax.devices()[0].device_kind}')
+  log(f'compiling; {len(jax.devices())} x {jax.devices()[0].device_kind}')
   steps = {
     'xe': training_step(sizes),
     'self_critical': training_step(sizes, **SELF_CRITICAL),
@@ -88,7 +90,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
   programs |= {name: decoding(sizes, name) for name in ('greedy', 'beam')}
   programs |= {
     'reward': reward_on_device(sizes, SAMPLES),
-    'reward of a step': reward_on_device(sizes, 2),  # of the sample and of the greedy caption
+    'reward of a step': reward_on_device(sizes, 2),  # the sample and the greedy caption
     'reward on the host': reward_on_host(sizes, SAMPLES),
   }
   peer, padded = make_peer(options, sizes), None
@@ -97,12 +99,12 @@ def measure(options: argparse.Namespace) -> list[Row]:
       options, dataclasses.replace(sizes, length=longest_of_random(lengths, sizes.batch))
     )
   for name, run in programs.items():
-    say(f'  {name}: first call {timed(run):.2f} s')
+    log(f'  {name}: first call {time_call(run):.2f} s')
   seconds: dict[str, list[float]] = defaultdict(list)
   for number in range(options.rounds):
-    say(f'round {number + 1} of {options.rounds}')
+    log(f'round {number + 1} of {options.rounds}')
     for name, run in programs.items():
-      seconds[name].append(statistics.median(timed(run) for _ in range(options.calls)))
+      seconds[name].append(statistics.median(time_call(run) for _ in range(options.calls)))
     if peer:
       peer.run(('xe', 'scst', 'greedy', 'beam'), options.variants, options.calls)
     if padded:
@@ -111,42 +113,42 @@ def measure(options: argparse.Namespace) -> list[Row]:
 
 
 def rows_of(sizes, seconds, steps, shares, peer: Peer | None, padded: Peer | None) -> list[Row]:
-  """The table: rates in captions a second, ratios in which above 1 is faster."""
-  middle = {name: statistics.median(times) for name, times in seconds.items()}
+  """The table: rates in captions per second, and ratios above 1 where we are faster."""
+  medians = {name: statistics.median(times) for name, times in seconds.items()}
   share_goal = 0.02 if jax.default_backend() == 'gpu' else 0.1
 
   def rate(name: str, times: Sequence[float]) -> Row:
     low, high = (sizes.batch / t for t in quartiles(times))
     return Row(name, sizes.batch / statistics.median(times), 'captions/s', quartiles=(high, low))
 
-  def against(row: Row, theirs: Peer | None, op: str, goal: float | None) -> list[Row]:
-    if theirs is None:
+  def compare(row: Row, program: Peer | None, op: str, goal: float | None) -> list[Row]:
+    if program is None:
       return [row]
-    variant, times = theirs.best(PEER_NAMES.get(op, op))
-    other = rate(f"{row.name}, the peer's {variant}", times)
-    ratio = row.value / other.value
+    variant, times = program.best(PEER_NAMES.get(op, op))
+    peer_row = rate(f"{row.name}, the peer's {variant}", times)
+    ratio = row.value / peer_row.value
     met = None if goal is None else ratio >= goal
-    return [dataclasses.replace(row, ratio=ratio, goal=goal, met=met), other]
+    return [dataclasses.replace(row, ratio=ratio, goal=goal, met=met), peer_row]
 
-  rows = against(rate('xe', seconds['xe']), peer, 'xe', 1.0)
+  rows = compare(rate('xe', seconds['xe']), peer, 'xe', 1.0)
   if shares:
-    each = [seconds[f'xe, {b} tokens'] for b in shares]
-    mixed = [sum(share * t for share, t in zip(shares.values(), times)) for times in zip(*each)]
-    rows += against(rate('xe, real lengths', mixed), padded, 'xe', 1.2)
-  rows += against(rate('self_critical', seconds['self_critical']), peer, 'self_critical', 1.0)
+    by_bucket = [seconds[f'xe, {b} tokens'] for b in shares]
+    mean = [sum(share * t for share, t in zip(shares.values(), ts)) for ts in zip(*by_bucket)]
+    rows += compare(rate('xe, real lengths', mean), padded, 'xe', 1.2)
+  rows += compare(rate('self_critical', seconds['self_critical']), peer, 'self_critical', 1.0)
   rows.append(rate('self_critical replay', seconds['self_critical replay']))
-  cost = middle['self_critical'] / middle['xe']
+  cost = medians['self_critical'] / medians['xe']
   rows.append(Row('self_critical / xe', cost, 'times the time', goal=1.6, met=cost <= 1.6))
-  share = middle['reward of a step'] / middle['self_critical']
+  share = medians['reward of a step'] / medians['self_critical']
   rows.append(Row('reward in a step', share, 'of it', goal=share_goal, met=share < share_goal))
-  rows += against(rate('greedy', seconds['greedy']), peer, 'greedy', None)
-  rows += against(rate(f'beam {sizes.beam}', seconds['beam']), peer, 'beam', 1.5)
+  rows += compare(rate('greedy', seconds['greedy']), peer, 'greedy', None)
+  rows += compare(rate(f'beam {sizes.beam}', seconds['beam']), peer, 'beam', 1.5)
   for name in ('reward', 'reward on the host'):
     low, high = quartiles(seconds[name])
-    ratio = middle['reward on the host'] / middle['reward'] if name == 'reward' else None
+    ratio = medians['reward on the host'] / medians['reward'] if name == 'reward' else None
     label = f'{name}, {sizes.batch} x {SAMPLES} samples'
     rows.append(
-      Row(label, 1e3 * middle[name], 'ms', ratio=ratio, quartiles=(1e3 * low, 1e3 * high))
+      Row(label, 1e3 * medians[name], 'ms', ratio=ratio, quartiles=(1e3 * low, 1e3 * high))
     )
   for name, step in steps.items():
     if step.memory is not None:
@@ -155,7 +157,7 @@ def rows_of(sizes, seconds, steps, shares, peer: Peer | None, padded: Peer | Non
 
 
 def make_peer(options: argparse.Namespace, sizes: Sizes) -> Peer | None:
-  """The peer of a run, with our sizes, threads and precision."""
+  """The PyTorch program with our sizes, threads and precision; None without --peer."""
   if not options.peer:
     return None
   H = sizes.hidden
@@ -168,8 +170,8 @@ def make_peer(options: argparse.Namespace, sizes: Sizes) -> Peer | None:
   return Peer((options.peer_python, options.peer), flags)
 
 
-def say(text: str) -> None:
-  """To stderr: the table goes to stdout."""
+def log(text: str) -> None:
+  """Prints to stderr, since the table goes to stdout."""
   print(text, file=sys.stderr, flush=True)
 
 
@@ -183,19 +185,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
-  parser.add_argument('--peer', metavar='FILE', help='a PyTorch program, see benchmarks/peer.py')
+  parser.add_argument('--peer', metavar='FILE', help='PyTorch program, see benchmarks/peer.py')
   parser.add_argument(
-    '--peer_python', default=sys.executable, metavar='PYTHON', help='one that has torch'
+    '--peer_python', default=sys.executable, metavar='PYTHON', help='interpreter with torch'
   )
   parser.add_argument(
     '--variants', default='cell,split,late', type=lambda text: text.split(','),
-    help="the peer's; the best of them counts (%(default)s)",
+    help='of the peer; the fastest is compared (%(default)s)',
   )  # fmt: skip
   parser.add_argument(
-    '--annotations', metavar='FILE', help='MSR-VTT json: also with captions as long as these'
+    '--annotations', metavar='FILE', help='MSR-VTT json: also time captions of these lengths'
   )
-  parser.add_argument('--rounds', type=int, default=5, help='turns (%(default)s)')
-  parser.add_argument('--calls', type=int, default=3, help='calls a turn (%(default)s)')
+  parser.add_argument('--rounds', type=int, default=5, help='number of rounds (%(default)s)')
+  parser.add_argument('--calls', type=int, default=3, help='calls per round (%(default)s)')
   for field in SIZES:
     kind = type(field.default)
     parser.add_argument(f'--{field.name}', type=kind, default=field.default, help='%(default)s')
@@ -206,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
   except (UserError, OSError) as error:
     sys.exit(f'error: {error}')
   device = jax.devices()[0].device_kind
-  say(f'{device}, {len(os.sched_getaffinity(0))} threads, {options.dtype}')
+  log(f'{device}, {len(os.sched_getaffinity(0))} threads, {options.dtype}')
   report(rows, options.json)
 
 

@@ -1,7 +1,6 @@
 """The baselines that need no captioner, on four videos."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ def test_nearest_compares_directions_after_standardising():
 
 
 @pytest.fixture
-def arguments(tmp_path, monkeypatch):
+def arguments(tmp_path):
   captions = {
     'video0': ['people', 'a man sings', 'a man sings now'],
     'video1': ['an animal', 'a dog runs', 'a dog runs far'],
@@ -35,14 +34,13 @@ def arguments(tmp_path, monkeypatch):
   (tmp_path / 'a.json').write_text(json.dumps({'videos': [], 'sentences': sentences}))
   splits = {'train': ['video0', 'video1'], 'val': ['video2', 'video3']}
   (tmp_path / 's.json').write_text(json.dumps(splits))
-  line = ['msrvtt1000_reference', f'--annotations={tmp_path}/a.json', f'--splits={tmp_path}/s.json']
-  monkeypatch.setattr(sys, 'argv', [*line, f'--features={features}', f'--json={tmp_path}/out'])
-  return tmp_path
+  files = [f'--annotations={tmp_path}/a.json', f'--splits={tmp_path}/s.json']
+  return [*files, f'--features={features}', f'--json={tmp_path}/out']
 
 
-def test_prints_and_writes_the_table(arguments, capsys):
-  reference.main()
-  rows = {row['name']: row['value'] for row in json.loads((arguments / 'out').read_text())}
+def test_prints_and_writes_the_table(arguments, tmp_path, capsys):
+  reference.main(arguments)
+  rows = {row['name']: row['value'] for row in json.loads((tmp_path / 'out').read_text())}
   assert len(rows) == 9
   # Each video has a neighbour of its kind, whose caption beats a constant one.
   constant = max(v for name, v in rows.items() if 'constant' in name and 'CIDEr' in name)
@@ -50,7 +48,7 @@ def test_prints_and_writes_the_table(arguments, capsys):
   assert f'{rows["nearest CIDEr"]:9.4f}' in capsys.readouterr().out
 
 
-def test_a_missing_feature_file_is_named(arguments):
-  (arguments / 'features' / 'video1.npy').unlink()
+def test_a_missing_feature_file_is_named(arguments, tmp_path):
+  (tmp_path / 'features' / 'video1.npy').unlink()
   with pytest.raises(SystemExit, match=r'1 of 2 .*video1\.npy'):
-    reference.main()
+    reference.main(arguments)

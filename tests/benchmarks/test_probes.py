@@ -1,4 +1,4 @@
-"""How captions and attention are held against the planted truth; one probe from end to end."""
+"""Captions and attention compared with the known answers, and one probe from end to end."""
 
 import json
 
@@ -18,11 +18,11 @@ ANSWERS = (
 )
 
 
-def test_every_answer_has_to_stand_at_its_place():
-  assert benchmark.answered('a cup then ball', ANSWERS)
-  assert benchmark.answered('the cup or ball fell', ANSWERS)
+def test_every_answer_must_be_at_its_position():
+  assert benchmark.is_correct('a cup then ball', ANSWERS)
+  assert benchmark.is_correct('the cup or ball fell', ANSWERS)
   for wrong in ('a ball then cup', 'a cup then', 'a red cup then ball', 'cup ball', ''):
-    assert not benchmark.answered(wrong, ANSWERS)
+    assert not benchmark.is_correct(wrong, ANSWERS)
 
 
 def test_hits_and_weights_are_means_over_the_words_since_the_last_answer():
@@ -30,49 +30,49 @@ def test_hits_and_weights_are_means_over_the_words_since_the_last_answer():
   frames[:2] = [[0.6, 0.2, 0.1, 0.1], [0.0, 0.1, 0.8, 0.1]]
   cells[:2] = [[0.8, 0.2], [0.6, 0.4]]
   cells[2:4] = [[0.9, 0.1], [0.7, 0.3]]
-  cells[4] = [0, 1]  # after the last answer: of no matter
+  cells[4] = [0, 1]  # after the last answer: ignored
   weights = {'temporal': frames, 'spatial': cells}
-  hits, on_truth = zip(*benchmark.looked(weights, ANSWERS, {'spatial': 'cells'}))
+  hits, on_truth = zip(*benchmark.attention_hits(weights, ANSWERS, {'spatial': 'cells'}))
   assert hits == (True, False)
   np.testing.assert_allclose(on_truth, [0.7, 0.2])
-  # The second answer was planted in no frame: nothing to hit.
-  ((hit, weight),) = benchmark.looked(weights, ANSWERS, {'temporal': 'frames'})
+  # The second answer has no frames to find.
+  ((hit, weight),) = benchmark.attention_hits(weights, ANSWERS, {'temporal': 'frames'})
   assert hit
   np.testing.assert_allclose(weight, 0.55)
   both = {'temporal': 'frames', 'spatial': 'cells'}
-  (first, second) = benchmark.looked(weights, ANSWERS, both)
+  (first, second) = benchmark.attention_hits(weights, ANSWERS, both)
   assert first[0]
   np.testing.assert_allclose(first[1], 0.55 * 0.7)
   assert not second[0]
   frames[1] = [0.2, 0.3, 0.4, 0.1]
-  assert not benchmark.looked(weights, ANSWERS, both)[0][0]
+  assert not benchmark.attention_hits(weights, ANSWERS, both)[0][0]
 
 
-def test_a_choice_within_another_is_one_place():
-  """Two frames are picked, and a cell in each: slots are frame * 2 + cell."""
+def test_nested_choices_give_joint_weights():
+  """Two frames and a cell in each are picked; slots are frame * 2 + cell."""
   answers = [{'position': 0, 'word': 'cup', 'look': {'slots': [1, 4]}}]
   frames, cells = np.zeros((1, 2, 3)), np.zeros((1, 2, 2))
   frames[0] = [[1, 0, 0], [0, 0.2, 0.8]]
   cells[0] = [[0.4, 0.6], [0.9, 0.1]]
   weights = {'keyframe': frames, 'spatial': cells}
   looks = {'keyframe * spatial': 'slots'}
-  ((hit, weight),) = benchmark.looked(weights, answers, looks)
+  ((hit, weight),) = benchmark.attention_hits(weights, answers, looks)
   assert hit
   np.testing.assert_allclose(weight, (0.6 + 0.8 * 0.9) / 2)
-  cells[0, 0] = [0.6, 0.4]  # one of the two looks elsewhere
-  assert not benchmark.looked(weights, answers, looks)[0][0]
+  cells[0, 0] = [0.6, 0.4]  # one of the two picks is wrong
+  assert not benchmark.attention_hits(weights, answers, looks)[0][0]
 
 
-def test_a_frame_guessed_without_looking():
+def test_hits_of_a_fixed_frame():
   truth = {
     'a': {'split': 'test', 'answers': [{'look': {'frames': [7, 8]}}]},
     'b': {'split': 'test', 'answers': [{'look': {'frames': [1, 2]}}]},
     'c': {'split': 'train', 'answers': [{'look': {'frames': [8]}}]},
   }
-  assert benchmark.hits_of_frame(truth, 8) == 0.5
+  assert benchmark.fixed_frame_hits(truth, 8) == 0.5
 
 
-def test_row_and_line_hold_means_over_seeds():
+def test_rows_and_lines_are_means_over_seeds():
   trial = Trial('layers', Tiny('looks', {}), Tiny('pools', {}))
   results = {
     'model': [Measured(0.9, 0.5, 0.25), Measured(1.0, 0.7, 0.75)],
@@ -94,8 +94,8 @@ def test_row_and_line_hold_means_over_seeds():
   assert '90/100' in line
   assert 'NOT solved' in benchmark.line(row | {'accuracy': 0.89}, results)
   assert 'not at chance' in benchmark.line(row | {'baseline_accuracy': 0.36}, results)
-  blind = {'model': results['baseline'], 'baseline': results['baseline']}
-  assert benchmark.rows(trial, blind)[0]['hit_rate'] is None
+  no_attention = {'model': results['baseline'], 'baseline': results['baseline']}
+  assert benchmark.rows(trial, no_attention)[0]['hit_rate'] is None
 
   trial = Trial('event', Tiny('looks', {}), Tiny('pools', {}), frame=8)
   task, key_frame = benchmark.rows(trial, results | {'frame': [0.2, 0.3]})
@@ -109,12 +109,12 @@ def test_row_and_line_hold_means_over_seeds():
 def test_unknown_probes_are_refused(capsys):
   with pytest.raises(SystemExit):
     benchmark.main(['--probes=telepathy'])
-  assert 'unknown probe telepathy; known: order' in capsys.readouterr().err
+  assert 'telepathy; known: order' in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_a_probe_from_end_to_end(tmp_path, monkeypatch, capsys):
-  """Too short to learn anything, but everything that is measured is there."""
+  """The training is too short to learn anything, but all results exist."""
   prepare = probes.prepare
   monkeypatch.setattr(
     probes,
@@ -123,7 +123,7 @@ def test_a_probe_from_end_to_end(tmp_path, monkeypatch, capsys):
   )
   short = {'train': {'batch_size': 8, 'epochs': 1.0}}
   spatial, vanilla = (
-    Tiny(t.label, {**t.config, **short}, t.looks)
+    Tiny(t.label, {**t.config, **short}, t.attention_axes)
     for t in (probe_models.SPATIAL, probe_models.VANILLA)
   )
   monkeypatch.setattr(benchmark, 'TRIALS', (Trial('object', spatial, vanilla),))

@@ -1,4 +1,4 @@
-"""Sizes of configs, against counts by hand for a small model, and the table they are put into."""
+"""Sizes of configs, compared with counts by hand for a small model, and the table of sizes."""
 
 import json
 import pathlib
@@ -46,7 +46,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def temporal(small):
-  (size,) = sizes.sizes(small)  # its stages are of one size
+  (size,) = sizes.sizes(small)  # both stages have this size
   return size
 
 
@@ -65,18 +65,18 @@ def test_parameters_counted_by_hand(temporal):
 
 
 def test_operations_counted_by_hand(temporal):
-  """Every product is made once, and twice again for its gradients."""
+  """Each matrix product is computed once forward and twice for its gradients."""
   words = B * S * L
   video = D * P + P * 4 * H + T * (D * P + P * A)  # mean and its gates; memory and its keys
   word = E * 4 * H + 2 * H * 4 * H  # the attention LSTM
   word += H * A + T * A + T * P  # query, scores, context
   word += (P + 2 * H) * 4 * H + H * V  # the language LSTM, the words
   products = 3 * 2 * (B * video + words * word)
-  # Beside the products there is work by element, the more the smaller the model.
+  # The rest is elementwise work, whose share grows as the model gets smaller.
   assert products < temporal.per_caption.flops * B * S < 1.25 * products
 
 
-def test_a_variant_with_less_in_it_is_smaller(vanilla, temporal):
+def test_a_variant_without_attention_is_smaller(vanilla, temporal):
   assert vanilla.parameters == temporal.parameters - (D * P + P + (P + H) * A + A + P * 4 * H)
   assert vanilla.per_caption.flops < temporal.per_caption.flops
 
@@ -98,7 +98,7 @@ def test_the_command(small, temporal, vanilla, tmp_path, capsys, monkeypatch):
   assert rows[0]['value'] == temporal.parameters
 
 
-def test_a_page_keeps_what_was_not_measured():
+def test_update_page_keeps_other_rows():
   head = '| config | stage | parameters | GFLOP a caption | MB a caption |\n| - | - | - | - | - |\n'
   old = '| a.py | x | 1 | 2 | 3 |\n| gone.py | x | 1 | 2 | 3 |\n| c.py | x | 7 | 8 | 9 |\n'
   text = f'{sizes.BEGIN}\n{head}{old}{sizes.END}'
@@ -116,13 +116,13 @@ def test_every_config_and_variant_is_listed(monkeypatch):
   assert not any('common' in config or '__init__' in config for config in listed)
 
 
-def test_the_page_has_them_all(monkeypatch):
+def test_the_page_lists_every_config(monkeypatch):
   monkeypatch.chdir(ROOT)
   text = pathlib.Path('docs/models.md').read_text()
-  lacking = [
+  missing = [
     c for c in sizes.every_config('configs') if f'| {c.removeprefix("configs/")} ' not in text
   ]
-  assert not lacking, 'python -m benchmarks.sizes --write=docs/models.md'
+  assert not missing, 'python -m benchmarks.sizes --write=docs/models.md'
 
 
 @pytest.mark.parametrize(
@@ -143,5 +143,5 @@ def test_a_page_without_marks(small, tmp_path, monkeypatch):
   page = tmp_path / 'page.md'
   page.write_text('no marks')
   monkeypatch.setattr(sizes, 'sizes', lambda config: [sizes.Size(config, ('x',), 1, 1, Cost())])
-  with pytest.raises(SystemExit, match='the page needs the lines'):
+  with pytest.raises(SystemExit, match='sizes: python -m'):
     sizes.main([f'--config={small}:vanilla', f'--write={page}'])

@@ -1,4 +1,4 @@
-"""The table of speeds: what it holds, and how another program is measured beside."""
+"""The table of speeds, with and without a program to compare with."""
 
 import json
 import sys
@@ -26,10 +26,10 @@ def program(tmp_path):
   return path
 
 
-def test_ratios_above_one_are_faster_and_goals_are_judged(program):
+def test_ratios_and_goals(program):
   sizes = Sizes(batch=2)
   peer = Peer((sys.executable, str(program)), {'batch': 2})
-  peer.run(('xe', 'scst', 'greedy', 'beam'), ('split',), 1)  # 0.5 s each: 4 captions a second
+  peer.run(('xe', 'scst', 'greedy', 'beam'), ('split',), 1)  # 0.5 s each: 4 captions per second
   seconds = {'xe': 0.25, 'self_critical': 0.5, 'self_critical replay': 1.0, 'greedy': 0.5}
   seconds |= {'beam': 0.5, 'reward': 0.01, 'reward of a step': 0.1, 'reward on the host': 0.04}
   rows = speed.rows_of(sizes, {k: [v] for k, v in seconds.items()}, {}, {}, peer, None)
@@ -51,7 +51,7 @@ def test_batches_of_real_lengths_fall_into_buckets():
 
 
 @pytest.mark.slow
-def test_everything_is_timed(tmp_path):
+def test_the_command_times_everything(tmp_path):
   table = tmp_path / 'table.json'
   sizes = {'batch': 4, 'frames': 3, 'channels': 8, 'hidden': 8, 'words': 30, 'length': 6}
   sizes |= {'references': 2, 'videos': 8, 'beam': 2, 'rounds': 2, 'calls': 1}

@@ -1,0 +1,45 @@
+"""The data and the rewards of the timed programs."""
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks import programs
+from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
+
+SIZES = programs.Sizes(
+  batch=3, frames=4, channels=8, hidden=8, words=30, length=6, references=2, videos=4
+)
+
+
+def test_captions_end_with_eos_and_frequent_words_come_first():
+  tokens = programs.captions(SIZES, 2000, 6)
+  assert tokens.shape == (2000, 6)
+  assert (tokens[:, -1] == EOS).all()
+  assert not np.isin(tokens[:, :-1], (PAD, BOS, EOS, UNK)).any()
+  counts = np.bincount(tokens[:, :-1].ravel(), minlength=30)[UNK + 1 :]
+  assert counts[0] / counts[1] == pytest.approx(2, rel=0.2)  # Zipf's law
+  np.testing.assert_array_equal(tokens, programs.captions(SIZES, 2000, 6))
+
+
+def test_batch_has_the_given_sizes():
+  shapes = jax.tree.map(np.shape, programs.batch(SIZES, length=5))
+  assert shapes['features'] == {'image': (3, 4, 8)}
+  assert shapes['captions'] == (3, 1, 5)
+
+
+def test_host_reward_compares_samples_with_the_references_of_their_video(monkeypatch):
+  calls = []
+
+  class Cider:
+    def compute_score(self, references, hypotheses):
+      calls.append((references, hypotheses))
+
+  monkeypatch.setattr('pycocoevalcap.cider.cider.Cider', Cider)
+  programs.reward_on_host(SIZES, samples=2)()
+  ((references, hypotheses),) = calls
+  assert [len(captions) for captions in hypotheses.values()] == [1] * 6
+  assert [len(captions) for captions in references.values()] == [2] * 6
+  assert references[0] == references[1] != references[2]
+  tokens = programs.captions(SIZES, 3 * 2, 6, seed=1)
+  assert references[2] == [' '.join(map(str, row)) for row in tokens[2:4]]
