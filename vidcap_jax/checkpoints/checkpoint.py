@@ -1,8 +1,8 @@
-"""Saving and restoring, by Orbax; no other file knows it.
+"""Saves and restores checkpoints with Orbax, which no other module uses.
 
 A checkpoint is a folder ``…/checkpoints/STAGE/STEP`` of three items: ``params``; ``training``
-(optimiser state and what else training needs to go on); ``meta``, JSON with the config, the
-vocabulary, the streams and the progress, so that evaluation needs the folder alone.
+(optimiser state and all else that training resumes from); ``meta``, JSON with the config, the
+vocabulary, the streams and the progress, so that evaluation needs nothing but the folder.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _COMPLETE = '_CHECKPOINT_METADATA'
 
 
 def open_manager(directory: epath.Path, keep: int) -> ocp.CheckpointManager:
-  """A writer that keeps the latest ``keep`` checkpoints and the one of the best score."""
+  """Opens a manager that keeps the latest ``keep`` checkpoints and the one with the best score."""
   read_score = lambda metrics: metrics[SCORE]  # noqa: E731
   policy = checkpoint_managers.AnyPreservationPolicy(
     [
@@ -43,14 +43,14 @@ def open_manager(directory: epath.Path, keep: int) -> ocp.CheckpointManager:
   options = ocp.CheckpointManagerOptions(
     preservation_policy=policy, best_fn=read_score, best_mode='max'
   )
-  logging.getLogger('absl').addFilter(_worth_reading)
-  # Orbax wants an absolute path, and finds out only inside an asynchronous save.
+  logging.getLogger('absl').addFilter(_is_relevant)
+  # Orbax needs an absolute path, and would fail only in the background of a save.
   return ocp.CheckpointManager(absolute(directory), options=options)
 
 
-def _worth_reading(record: logging.LogRecord) -> bool:
-  """Not so: Orbax's warning at each checkpoint between validations that it has no score; and the
-  errors of its threads, each of which is raised again where it is waited for."""
+def _is_relevant(record: logging.LogRecord) -> bool:
+  """Filters out Orbax's warnings about checkpoints without a score, as all between validations
+  are, and its threads' errors, which are raised again when the save is waited for."""
   raised_again = bool(record.exc_info) and 'orbax' in record.pathname
   return not raised_again and 'tracked_metric' not in str(record.msg)
 
@@ -66,7 +66,7 @@ def save(
   """Saves in the background; a score that is None or not finite never counts as the best.
 
   Raises:
-    UserError: it can't be written, or the one before could not.
+    UserError: this checkpoint, or the one still being written, can't be written.
   """
   items = ocp.args.Composite(
     params=ocp.args.StandardSave(params),
@@ -74,57 +74,60 @@ def save(
     meta=ocp.args.JsonSave(dict(meta)),
   )
   metrics = {SCORE: float(score)} if score is not None and math.isfinite(score) else None
-  with _writing(manager):  # fails for the checkpoint before, too, which was still being written
+  with _write_errors(manager):  # errors of the save before are raised here, too
     manager.save(step, args=items, metrics=metrics, force=True)
 
 
 def finish(manager: ocp.CheckpointManager) -> None:
-  """Waits for what is still being written, and closes.
+  """Waits for the last save and closes the manager.
 
   Raises:
-    UserError: it could not be written.
+    UserError: the checkpoint can't be written.
   """
   try:
-    with _writing(manager):
+    with _write_errors(manager):
       manager.wait_until_finished()
   except UserError:
-    with contextlib.suppress(Exception):  # it would say the same once more
+    with contextlib.suppress(Exception):  # the same error again
       manager.close()
     raise
   manager.close()
 
 
 @contextlib.contextmanager
-def _writing(manager: ocp.CheckpointManager) -> Iterator[None]:
+def _write_errors(manager: ocp.CheckpointManager) -> Iterator[None]:
+  """Turns errors of the file system into a UserError."""
   try:
     yield
-  except (OSError, ValueError, RuntimeError) as error:  # of the disk, or by TensorStore
+  except (OSError, ValueError, RuntimeError) as error:  # TensorStore raises the last two
     if isinstance(error, jax.errors.JaxRuntimeError):
       raise
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    reason = lines[0] if len(lines[0]) < 200 else f'… {lines[0][-200:]}'  # it stands at the end
+    reason = lines[0] if len(lines[0]) < 200 else f'… {lines[0][-200:]}'  # the reason comes last
     raise UserError(
-      f'no checkpoint could be written to {manager.directory} ({reason}); those before it are '
-      'whole. Make room or the folder writable, and the same command goes on from there'
+      f'no checkpoint could be written to {manager.directory} ({reason}); the ones before it are '
+      'intact. Free disk space or make the folder writable, and run the same command to resume'
     ) from error
 
 
 def steps(directory: epath.Path) -> list[int]:
-  """The steps of a stage's folder that look whole, ascending."""
-  return [step for step in _numbered(directory) if _looks_whole(directory / str(step))]
+  """The steps with a completely written checkpoint in a stage's folder, ascending."""
+  return [step for step in _step_folders(directory) if _is_complete(directory / str(step))]
 
 
-def _numbered(directory: epath.Path) -> list[int]:
+def _step_folders(directory: epath.Path) -> list[int]:
   return sorted(int(name) for name in _names(directory) if name.isdigit())
 
 
-def _looks_whole(path: epath.Path) -> bool:
+def _is_complete(path: epath.Path) -> bool:
   return _COMPLETE in _names(path)
 
 
 def _names(folder: epath.Path) -> list[str]:
-  """What lies in a folder, if there is one. OSError for one that can't be looked into, which
-  ``is_dir`` and ``is_file`` take for one that is not there."""
+  """The names of a folder's entries, [] if there is no folder.
+
+  Raises OSError for a folder that can't be listed, which ``is_dir`` would report as missing.
+  """
   try:
     return [path.name for path in folder.iterdir()]
   except (FileNotFoundError, NotADirectoryError):
@@ -134,29 +137,29 @@ def _names(folder: epath.Path) -> list[str]:
 def restore_latest(
   directory: epath.Path, params: Any, training: Any, check: Callable[[Mapping], None]
 ) -> tuple[int, Any, Any, dict] | None:
-  """The newest checkpoint that can be read, as (step, params, training, meta); None without any.
+  """Restores the newest readable checkpoint: (step, params, training, meta), None if there is none.
+
+  Incomplete and damaged step folders are skipped with a message and renamed, so that their step can
+  be saved again. The main process decides for all processes which ones are damaged.
 
   Args:
     directory: of the stage.
-    params, training: abstract trees (``jax.ShapeDtypeStruct`` with shardings) of what to expect.
-    check: called with a checkpoint's meta before its arrays are read; what it raises is raised
-      here, so that a checkpoint of something else is not taken for a damaged one.
-
-  Half-written, empty or damaged step folders are passed over with a message and set aside under
-  another name, so that their step can be saved again. The main process finds what is damaged.
+    params, training: abstract trees (``jax.ShapeDtypeStruct`` with shardings) to restore into.
+    check: called with a checkpoint's meta before its arrays are read. Its errors are raised here,
+      so that a checkpoint of another model is not mistaken for a damaged one.
 
   Raises:
-    UserError: none can be read though some were once whole, or something other than damage keeps
-      one from being read; nothing is set aside then.
+    UserError: no checkpoint can be read though one was once complete, or a cause other than damage
+      prevents reading one. No folder is renamed then.
   """
   damaged: list[tuple[epath.Path, DataError]] = []
-  found, step = None, math.inf
-  while not found and (step := _main_step_before(step, directory)) >= 0:
+  restored, step = None, math.inf
+  while not restored and (step := _main_step_before(step, directory)) >= 0:
     path = directory / str(int(step))
     try:
-      meta = _as_main_finds(path, functools.partial(read_meta, path))
+      meta = _read_on_all(path, functools.partial(read_meta, path))
       check(meta)
-      arrays = _as_main_finds(
+      arrays = _read_on_all(
         path,
         functools.partial(
           _read,
@@ -168,108 +171,112 @@ def restore_latest(
     except _Damaged as error:
       damaged.append((path, error))
     else:
-      found = int(step), arrays['params'], arrays['training'], meta
-  whole = [str(why) for path, why in damaged if _looks_whole(path)]
-  if not found and mesh.from_main(bool(whole)):
-    # Starting anew would cut the records of what was trained.
+      restored = int(step), arrays['params'], arrays['training'], meta
+  once_complete = [str(reason) for path, reason in damaged if _is_complete(path)]
+  if not restored and mesh.from_main(bool(once_complete)):
+    # Training from the start would overwrite the logs of the earlier training.
     raise UserError(
-      f'{"; ".join(whole)}: no checkpoint is left to go on from. Bring one back from a copy; or '
-      f'move {directory} away, and the same command trains this stage anew'
+      f'{"; ".join(once_complete)}: no checkpoint is left to resume from. Copy one back from a '
+      f'backup; or move {directory} away, and run the same command to train this stage anew'
     )
-  for path, why in damaged:
-    _set_aside(path, why)
-  return found
+  for path, damage_error in damaged:
+    _set_aside(path, damage_error)
+  return restored
 
 
 class _Damaged(DataError):
-  """A checkpoint is not whole, or holds something other than what was saved."""
+  """A checkpoint is incomplete, or its files are not what was saved."""
 
 
 def _main_step_before(step: float, directory: epath.Path) -> float:
-  """The newest step folder before a step, as the main process sees them; -1 without any."""
-  return mesh.from_main(max([n for n in _numbered(directory) if n < step], default=-1))
+  """The newest step folder before a step, as the main process lists them; -1 if there is none."""
+  return mesh.from_main(max([n for n in _step_folders(directory) if n < step], default=-1))
 
 
-def _as_main_finds(path: epath.Path, read: Callable[[], Any]) -> Any:
-  """What ``read`` gives; raises _Damaged on all processes if the main one finds damage."""
-  found, here = None, None
+def _read_on_all(path: epath.Path, read: Callable[[], Any]) -> Any:
+  """Returns ``read()``; raises _Damaged on all processes if the main one finds damage."""
+  result, local_error = None, None
   try:
-    found = read()
+    result = read()
   except _Damaged as error:
-    here = error
-  if mesh.from_main(bool(here)):
-    raise here or _Damaged(f'checkpoint {path} cannot be read by the main process')
-  if here:
-    raise UserError(f'{here}, but the main process can read it: look at this machine') from here
-  return found
+    local_error = error
+  if mesh.from_main(bool(local_error)):
+    raise local_error or _Damaged(f'checkpoint {path} cannot be read by the main process')
+  if local_error:
+    raise UserError(
+      f"{local_error}, but the main process can read it: check this machine's disks"
+    ) from local_error
+  return result
 
 
 def _set_aside(path: epath.Path, error: DataError) -> None:
+  """Renames a damaged step folder and prints why; the main process does it for all."""
   if mesh.is_main():
     number = 0
     while (aside := path.with_name(f'{path.name}.broken{number or ""}')).exists():
       number += 1
     path.rename(aside)
-    print(f'{error}: passed over, moved to {aside.name}', file=sys.stderr, flush=True)
+    print(f'{error}: skipped, renamed to {aside.name}', file=sys.stderr, flush=True)
   mesh.wait_for_all('set_aside')
 
 
 def _read(path: epath.Path, **items: ocp.args.CheckpointArgs) -> Mapping:
-  """Some items of a checkpoint folder.
+  """Reads some items of a checkpoint folder.
 
   Raises:
-    DataError: there is none, or it is damaged.
-    UserError: something else keeps it from being read.
+    DataError: there is no checkpoint, or it is damaged.
+    UserError: something other than damage prevents reading it.
   """
-  with _reading(path):
-    if not _looks_whole(path):
+  with _read_errors(path):
+    if not _is_complete(path):
       raise _Damaged(f'checkpoint {path} was not completely written')
     return _checkpointer().restore(absolute(path), args=ocp.args.Composite(**items))
 
 
 @contextlib.contextmanager
-def _reading(path: epath.Path) -> Iterator[None]:
+def _read_errors(path: epath.Path) -> Iterator[None]:
+  """Turns errors of reading into _Damaged, or into a UserError if the cause is another one."""
   try:
     yield
-  except (_Damaged, jax.errors.JaxRuntimeError):  # the latter of devices, e.g. their memory
+  except (_Damaged, jax.errors.JaxRuntimeError):  # the latter e.g. for lack of device memory
     raise
-  except Exception as error:  # damage shows as many kinds
+  except Exception as error:  # damage raises errors of many types
     lines = str(error).strip().splitlines() or [type(error).__name__]
     if other := damage.other_cause(error, path):
       raise UserError(
-        f'checkpoint {path} could not be read ({other}); that need not be damage, so it is left as '
-        'it is. Mend it, or move that folder away, and start the same command again'
+        f'checkpoint {path} could not be read ({other}); it may be undamaged and is left as it is. '
+        'Fix the cause, or move that folder away, and run the same command again'
       ) from error
     raise _Damaged(f'checkpoint {path} cannot be read ({lines[0][:200]})') from error
 
 
 def read_meta(path: epath.Path) -> dict:
-  """The ``meta`` of a checkpoint folder.
+  """Reads the ``meta`` of a checkpoint folder.
 
   Raises:
     DataError: no checkpoint there, or a damaged one.
-    UserError: something other than damage keeps it from being read.
+    UserError: something other than damage prevents reading it.
   """
   return _read(path, meta=ocp.args.JsonRestore())['meta']
 
 
 def read_params(path: epath.Path, params: Any) -> Any:
-  """The parameters of a checkpoint folder, onto the shardings of the abstract tree ``params``.
+  """Reads the parameters of a checkpoint folder, sharded as the abstract tree ``params``.
 
   Raises:
     DataError: no checkpoint there, or a damaged one.
-    UserError: something other than damage keeps it from being read.
+    UserError: something other than damage prevents reading it.
   """
   return _read(path, params=ocp.args.StandardRestore(params))['params']
 
 
 def read_params_as_saved(path: epath.Path) -> Any:
-  """The parameters of a checkpoint folder in the shapes they were saved in, on one device.
+  """Reads the parameters of a checkpoint folder in their saved shapes, onto one device.
 
   Raises:
-    DataError, UserError: as of ``read_params``.
+    DataError, UserError: as ``read_params``.
   """
-  with _reading(path):
+  with _read_errors(path):
     saved = ocp.StandardCheckpointHandler().metadata(absolute(path / 'params')).tree
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
   abstract = jax.tree.map(
@@ -279,16 +286,19 @@ def read_params_as_saved(path: epath.Path) -> Any:
 
 
 def best_step(directory: epath.Path) -> int | None:
-  """The step of the best score in a stage's folder, else the latest; None without checkpoints."""
-  whole = steps(directory)
-  if not whole:
+  """The step with the best score in a stage's folder, or the latest if none has a score.
+
+  None if there is no checkpoint.
+  """
+  complete = steps(directory)
+  if not complete:
     return None
-  # Of equal scores the latest, as the preservation policy decides it.
-  return max(whole, key=lambda step: (_score(directory / str(step)), step))
+  # The latest of equal scores, as the preservation policy chooses.
+  return max(complete, key=lambda step: (_score(directory / str(step)), step))
 
 
 def _score(path: epath.Path) -> float:
-  file = path / 'metrics' / 'metrics'  # Orbax's own; its manager chooses the best by it too
+  file = path / 'metrics' / 'metrics'  # written by Orbax, whose manager uses it
   try:
     return json.loads(file.read_text())[SCORE]
   except (FileNotFoundError, ValueError):  # saved between validations, or damaged
@@ -296,17 +306,17 @@ def _score(path: epath.Path) -> float:
 
 
 def abstract(tree: Any, sharding: Any) -> Any:
-  """Shapes and dtypes of a tree with one sharding for all or a tree of them, as reading wants."""
+  """A tree as ``jax.ShapeDtypeStruct``, with one sharding for all arrays or a tree of shardings."""
 
-  def of(x, its):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=its)
+  def struct(x, x_sharding):
+    return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x_sharding)
 
   if sharding is None or isinstance(sharding, jax.sharding.Sharding):
-    return jax.tree.map(lambda x: of(x, sharding), tree)
-  return jax.tree.map(of, tree, sharding)
+    return jax.tree.map(lambda x: struct(x, sharding), tree)
+  return jax.tree.map(struct, tree, sharding)
 
 
 def _checkpointer() -> ocp.Checkpointer:
-  # Alone, or a process would wait after reading for one that has found damage.
-  alone = ocp.options.MultiprocessingOptions(active_processes={jax.process_index()})
-  return ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=alone)
+  # Each process reads by itself: Orbax would otherwise wait for a process that has found damage.
+  options = ocp.options.MultiprocessingOptions(active_processes={jax.process_index()})
+  return ocp.Checkpointer(ocp.CompositeCheckpointHandler(), multiprocessing_options=options)

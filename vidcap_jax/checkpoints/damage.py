@@ -1,7 +1,7 @@
-"""Whether what could not be read is damaged, or something else kept it from being read.
+"""Whether a checkpoint that can't be read is damaged, or something else prevents reading it.
 
-Too many open files, a disk that does not answer, missing rights: they come and go, and what is
-stored is as good as before. Only what is damaged may be passed over.
+Too many open files, a disk that doesn't respond and missing permissions are temporary, and the
+stored data are intact. Only a damaged checkpoint may be skipped.
 """
 
 import contextlib
@@ -14,31 +14,31 @@ from etils import epath
 
 from vidcap_jax.files import is_local
 
-# Of the system's errors those that speak of what is stored: something is missing or misplaced.
-_OF_CONTENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-# What TensorStore's errors begin with if they came of the system.
-_OF_SYSTEM = re.compile(
+# The errors of the operating system that concern what is stored: a file is missing or misplaced.
+_CONTENT_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+# How TensorStore's messages begin if the error comes from the operating system.
+_SYSTEM_ERROR = re.compile(
   '(ABORTED|CANCELLED|DEADLINE_EXCEEDED|INTERNAL|PERMISSION_DENIED|RESOURCE_EXHAUSTED|'
   'UNAUTHENTICATED|UNAVAILABLE|UNKNOWN): '
 )
 
 
 def other_cause(error: BaseException, folder: epath.Path) -> str:
-  """What other than damage kept a folder from being read; '' if that can't be seen.
+  """What other than damage prevents reading a folder; '' if no other cause is found.
 
   Args:
-    error: what reading it raised.
-    folder: on a disk all files in it are read, to see whether they can be.
+    error: raised when the folder was read.
+    folder: if it is on a local disk, all files in it are read to see whether they can be.
   """
-  for one in _chain(error):
-    if isinstance(one, MemoryError):
+  for cause in _chain(error):
+    if isinstance(cause, MemoryError):
       return 'out of memory'
-    of_system = isinstance(one, OSError) and not isinstance(one, _OF_CONTENT)
-    if of_system or _OF_SYSTEM.match(str(one)):
-      # TensorStore adds its settings, and tells where it was before it tells what was wrong.
-      reason = re.split(r' \[\w+(?:\[\d+\])?=', str(one))[0]
+    from_system = isinstance(cause, OSError) and not isinstance(cause, _CONTENT_ERRORS)
+    if from_system or _SYSTEM_ERROR.match(str(cause)):
+      # TensorStore appends its settings; the reason is at the end of what comes before them.
+      reason = re.split(r' \[\w+(?:\[\d+\])?=', str(cause))[0]
       return reason if len(reason) < 200 else f'… {reason[-200:]}'
-  return _kept_from_us(folder) if is_local(folder) else ''
+  return _read_error(folder) if is_local(folder) else ''
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -47,20 +47,26 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     error = error.__cause__ or error.__context__
 
 
-def _kept_from_us(folder: epath.Path) -> str:
-  """Why a file below a folder can't be read. Libraries ask whether files exist, and are told that
-  they do not where nobody could look."""
+def _read_error(folder: epath.Path) -> str:
+  """The first error of the operating system when all files below a folder are read; '' for none.
+
+  Libraries ask whether a file exists, and take one that can't be accessed for missing.
+  """
   try:
-    for at, _, names in os.walk(folder, onerror=_raise):
+    for parent, _, names in os.walk(folder, onerror=_raise):
       for name in names:
-        with contextlib.suppress(*_OF_CONTENT), pathlib.Path(at, name).open('rb') as file:
-          while file.read(2**24):
-            pass
-  except _OF_CONTENT:
+        _read_all(pathlib.Path(parent, name))
+  except _CONTENT_ERRORS:
     return ''
   except OSError as error:
     return str(error)
   return ''
+
+
+def _read_all(path: pathlib.Path) -> None:
+  with contextlib.suppress(*_CONTENT_ERRORS), path.open('rb') as file:
+    while file.read(2**24):
+      pass
 
 
 def _raise(error: OSError) -> None:

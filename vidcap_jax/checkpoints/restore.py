@@ -1,4 +1,4 @@
-"""A checkpoint found, read and made ready to caption; nothing else is needed for it."""
+"""Finds a checkpoint and restores from it alone all that captioning needs."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from vidcap_jax import models
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.schema import Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
-from vidcap_jax.decoding.decode import LATER, check_decode
+from vidcap_jax.decoding.decode import DEFAULTS_FOR_OLD_CHECKPOINTS, check_decode
 from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.files import read_json
 from vidcap_jax.models import sharding
@@ -24,7 +24,7 @@ from vidcap_jax.models.streams import example_inputs
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-  """A checkpoint ready to caption: the module, its parameters, and what it was trained on."""
+  """A restored checkpoint: the module, its parameters, and what it was trained on."""
 
   path: epath.Path
   meta: Mapping
@@ -37,20 +37,23 @@ class Restored:
 
   @property
   def key_frames(self) -> Mapping[str, int]:
-    """By video id, those that the model was trained with; {} for none."""
+    """Video id -> the key frame that the model was trained with; {} if it chose its own."""
     return self.meta.get('key_frames', {})
 
   @property
   def length(self) -> int:
-    """L, tokens of a caption with EOS, as the checkpoint was trained."""
+    """L, the most tokens of a caption in training, EOS included."""
     return (self.config.data.max_words or self.vocabulary.max_words) + 1
 
 
 def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:
-  """The step folder that a workdir, stage folder or step folder stands for.
+  """Finds the step folder of a checkpoint.
 
-  A workdir means the best checkpoint of its last finished stage that makes captions, or of its last
-  stage with checkpoints if none is finished.
+  Args:
+    path: a step folder; a stage folder, for its best checkpoint; or a workdir, for the best
+      checkpoint of its last finished stage that makes captions (of its last stage with checkpoints
+      if none is finished).
+    setting: the flag or config key that holds the path, for messages.
 
   Raises:
     DataError: no checkpoint there.
@@ -70,7 +73,7 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:
   found = [(stage, checkpoint.best_step(stage)) for stage in stages]
   paths = [stage / str(best) for stage, best in found if best is not None]
   if paths:
-    # Of a recipe whose last stage ranks captions, a captioner is what is meant.
+    # The last stage of a recipe may rank captions; users mean the captioner before it.
     return next((path for path in paths if not _ranks_captions(path)), paths[0])
   if seeds := sorted(str(run) for run in folder.glob('seed_*') if run.is_dir()):
     raise DataError(
@@ -84,26 +87,26 @@ def _ranks_captions(path: epath.Path) -> bool:
 
 
 def finished_stages(workdir: epath.Path) -> dict[str, dict]:
-  """What ``stages.json`` of a workdir says of each finished stage, in the order they ran."""
+  """The entries of a workdir's ``stages.json``: finished stages by name, in the order they ran."""
   path = workdir / 'stages.json'
   return read_json(path) if path.is_file() else {}
 
 
 def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restored:
-  """Reads a step folder; nothing else is needed to caption features.
+  """Restores a checkpoint from its step folder.
 
   Args:
     path: from ``find_checkpoint``.
     mesh: of all devices.
-    decode: changes to the decoding settings, each 'key=value'; several words with commas between.
+    decode: changes to the decoding settings, each 'key=value'; lists of words are comma-separated.
 
   Raises:
     DataError: no checkpoint there.
-    ConfigError: an unknown decoding setting or a value that is not of its type.
+    ConfigError: an unknown decoding setting, or a value of another type.
   """
   meta = checkpoint.read_meta(path)
   config = ConfigDict(meta['config'])
-  config.decode = ConfigDict({**LATER, **config.decode})
+  config.decode = ConfigDict({**DEFAULTS_FOR_OLD_CHECKPOINTS, **config.decode})
   for change in decode:
     _change(config.decode, change)
   check_decode(config.decode)
@@ -111,14 +114,14 @@ def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restore
   streams = tuple(stream_from_dict(s) for s in meta['streams'])
   module = models.build(config.model, len(vocabulary), config.train.dtype)
   sizes = params_by_size(streams, config)
-  how = config.mesh.get('params', 'replicated')
-  shardings = sharding.param_shardings(how, mesh, len(vocabulary), sizes)
+  choice = config.mesh.get('params', 'replicated')
+  shardings = sharding.param_shardings(choice, mesh, len(vocabulary), sizes)
   params = checkpoint.read_params(path, checkpoint.abstract(sizes(len(vocabulary)), shardings))
   return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
 
 
 def require_captioner(restored: Restored) -> None:
-  """ConfigError for a checkpoint of a model that makes no captions."""
+  """Raises ConfigError if the checkpoint's model makes no captions."""
   if not is_captioner(restored.module):
     raise ConfigError(
       f'{restored.path} is of model {restored.config.model.name!r}, which compares captions with '
@@ -140,15 +143,15 @@ def _change(decode: ConfigDict, change: str) -> None:
 
 
 def params_by_size(streams: Sequence[Stream], config: ConfigDict) -> Callable[[int], Any]:
-  """Vocabulary size -> shapes and dtypes of the parameters of a config's model."""
+  """Returns a function of the vocabulary size V that gives the model's abstract parameters."""
 
-  def of_size(V):
+  def sized_params(V):
     return abstract_params(models.build(config.model, V, config.train.dtype), streams, config)
 
-  return of_size
+  return sized_params
 
 
 def abstract_params(module: nn.Module, streams: Sequence[Stream], config: ConfigDict) -> Any:
-  """Shapes and dtypes of a module's parameters."""
+  """A module's parameters as ``jax.ShapeDtypeStruct``."""
   inputs = example_inputs(streams, config, module.config.needs)
   return jax.eval_shape(lambda key: init_params(module, key, inputs), jax.random.key(0))

@@ -1,5 +1,6 @@
-"""Starting from another run's parameters, its vocabulary mapped onto ours word by word."""
+"""Initialises parameters from another run's checkpoint, whose vocabulary may differ."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,69 +12,95 @@ from vidcap_jax.errors import DataError
 
 
 def transfer(
-  theirs: Mapping,
-  ours: Mapping,
+  checkpoint_params: Mapping,
+  initial_params: Mapping,
   axes: Any,
-  their_words: Vocabulary,
-  our_words: Vocabulary,
+  checkpoint_vocabulary: Vocabulary,
+  vocabulary: Vocabulary,
 ) -> tuple[dict, list[str]]:
-  """Our parameters with all values taken from theirs that have a place in ours.
+  """Copies a checkpoint's parameters into a model's initial ones, where they fit.
 
   Rows and columns of words that both vocabularies have are copied by word; new words keep their
   initial values. Other parameters are copied where the shapes agree.
 
+  Args:
+    checkpoint_params: as saved.
+    initial_params: of the model that is to be trained.
+    axes: for each of these the axis over the vocabulary, see ``sharding.vocabulary_axes``.
+    checkpoint_vocabulary: of ``checkpoint_params``.
+    vocabulary: of ``initial_params``.
+
   Returns:
-    The parameters (numpy) and the list of differences, one line each, for the user to read.
+    The parameters (numpy), and a line for the log for each difference.
 
   Raises:
-    DataError: not one parameter fits.
+    DataError: no parameter of the checkpoint fits.
   """
-  flat = lambda tree: {  # noqa: E731
-    '/'.join(str(k.key) for k in path): leaf for path, leaf in jax.tree.leaves_with_path(tree)
-  }
-  old, new, axis = flat(theirs), flat(ours), flat(axes)
-  shared = [
-    (our_words.index[w], i) for i, w in enumerate(their_words.words) if w in our_words.index
-  ]
-  to, source = np.array(shared, int).T
+  saved, axis_of = _by_name(checkpoint_params), _by_name(axes)
+  words = _SharedWords.of(checkpoint_vocabulary, vocabulary)
   differences = []
-  if their_words.words != our_words.words:
+  if checkpoint_vocabulary.words != vocabulary.words:
+    shared = len(words.target)
     differences.append(
-      f'vocabulary: {len(shared)} words taken over, {len(our_words) - len(shared)} new ones start '
-      f'from scratch, {len(their_words) - len(shared)} old ones dropped'
+      f'vocabulary: {shared} words taken over, {len(vocabulary) - shared} new ones start from '
+      f'scratch, {len(checkpoint_vocabulary) - shared} old ones dropped'
     )
-  out, copied = {}, 0
-  for name, leaf in new.items():
-    value = np.array(leaf)
-    if name not in old:
+  params, copied = {}, 0
+  for name, initial in _by_name(initial_params).items():
+    value = np.array(initial)
+    if name not in saved:
       differences.append(f'{name} {value.shape}: not in the checkpoint, starts from scratch')
     else:
-      taken, at = np.asarray(old[name]), axis[name]
-      value, why = _copy(value, taken, at, to, source)
-      copied += not why
-      if why:
-        differences.append(f'{name}: {why}, starts from scratch')
-    out[name] = value
+      value, mismatch = _copy(value, np.asarray(saved[name]), axis_of[name], words)
+      copied += not mismatch
+      if mismatch:
+        differences.append(f'{name}: {mismatch}, starts from scratch')
+    params[name] = value
   differences += [
-    f'{name} {old[name].shape}: only in the checkpoint, dropped'
-    for name in sorted(old.keys() - new.keys())
+    f'{name} {saved[name].shape}: only in the checkpoint, dropped'
+    for name in sorted(saved.keys() - params.keys())
   ]
   if not copied:
     raise DataError('init_from: no parameter of the checkpoint fits this model')
-  leaves = [out['/'.join(str(k.key) for k in path)] for path, _ in jax.tree.leaves_with_path(ours)]
-  return jax.tree.unflatten(jax.tree.structure(ours), leaves), differences
+  return jax.tree.unflatten(jax.tree.structure(initial_params), params.values()), differences
 
 
-def _copy(value, taken, axis, to, source):
-  """(value, '') with ``taken`` copied in, or (value, why it can't be)."""
-  shapes = [list(x.shape) for x in (value, taken)]
-  if axis >= 0 and value.ndim == taken.ndim:
+def _by_name(tree: Any) -> dict[str, Any]:
+  """The leaves of a tree of dicts by their path, 'words/embedding', in the tree's order."""
+  return {
+    '/'.join(str(key.key) for key in path): leaf for path, leaf in jax.tree.leaves_with_path(tree)
+  }
+
+
+@dataclasses.dataclass(frozen=True)
+class _SharedWords:
+  """The indices of words that two vocabularies share: each word at source[i] and target[i]."""
+
+  source: np.ndarray
+  target: np.ndarray
+
+  @classmethod
+  def of(cls, source: Vocabulary, target: Vocabulary) -> '_SharedWords':
+    pairs = [(i, target.index[word]) for i, word in enumerate(source.words) if word in target.index]
+    return cls(*np.array(pairs, int).T)
+
+
+def _copy(
+  value: np.ndarray, saved: np.ndarray, axis: int, words: _SharedWords
+) -> tuple[np.ndarray, str]:
+  """(value with ``saved`` copied in, '') or, if the shapes differ, (value, how they differ).
+
+  Args:
+    axis: the axis over the vocabulary, whose sizes may differ; -1 for none.
+  """
+  shapes = [list(x.shape) for x in (value, saved)]
+  if axis >= 0 and value.ndim == saved.ndim:
     for shape in shapes:
       shape[axis] = 0
   if shapes[0] != shapes[1]:
-    return value, f'{taken.shape} in the checkpoint, {value.shape} here'
+    return value, f'{saved.shape} in the checkpoint, {value.shape} here'
   if axis < 0:
-    return taken.astype(value.dtype), ''
+    return saved.astype(value.dtype), ''
   value = np.moveaxis(value.copy(), axis, 0)
-  value[to] = np.moveaxis(taken, axis, 0)[source]
+  value[words.target] = np.moveaxis(saved, axis, 0)[words.source]
   return np.moveaxis(value, 0, axis), ''

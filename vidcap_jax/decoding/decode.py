@@ -1,4 +1,4 @@
-"""The ``decode`` section of a config: checked, and carried out."""
+"""Checks the ``decode`` section of a config, and generates captions as it says."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from vidcap_jax.models.captioner import Captioner
 
 Array = jax.Array
 METHODS = ('beam', 'greedy', 'sample')
-# What checkpoints mean that were made before these settings.
-LATER = {'n_best': 1, 'groups': 1, 'diversity': 0.5, 'force': ()}
+# Checkpoints from before these settings were added are decoded with these values.
+DEFAULTS_FOR_OLD_CHECKPOINTS = {'n_best': 1, 'groups': 1, 'diversity': 0.5, 'force': ()}
 
 
 def check_decode(settings: Mapping) -> None:
-  """ConfigError for decoding settings that make no sense, before anything is computed."""
+  """Raises ConfigError for settings that are invalid or contradict each other."""
   method, most = settings['method'], {'beam': settings['beam'], 'greedy': 1}
   if method not in METHODS:
     raise ConfigError(f'unknown decode.method {method!r}; known: {", ".join(METHODS)}')
@@ -39,7 +39,7 @@ def check_decode(settings: Mapping) -> None:
   if method != 'beam' and (grouped or settings['force']):
     raise ConfigError(f"decode.groups and decode.force need decode.method 'beam', not {method!r}")
   if grouped and settings['force']:
-    raise ConfigError('decode.force and decode.groups do not go together; leave one of them out')
+    raise ConfigError("decode.force and decode.groups can't be combined; leave one of them out")
   in_groups(settings['beam'], settings['groups'], settings['diversity'])
   Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
 
@@ -53,12 +53,12 @@ def decode(
   rows: Array,
   forced: Sequence[int] = (),
 ) -> Captions:
-  """Captions (B, n_best, L) of videos, best first; samples in no order.
+  """Generates captions (B, n_best, L) of videos, best first; samples are in no order.
 
   Args:
     memory: from ``captioner.encode``.
     settings: a config's ``decode`` section.
-    key, rows: of samples, whose randomness is each video's own: see ``uniform_draws``.
+    key, rows: for samples, see ``uniform_draws``.
     forced: the ids of the words in ``settings['force']``.
   """
   constraints = Constraints(

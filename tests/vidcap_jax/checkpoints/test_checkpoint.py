@@ -1,4 +1,7 @@
+"""Checkpoints round-trip, and damaged ones are skipped."""
+
 import contextlib
+import re
 import resource
 
 import jax
@@ -18,7 +21,7 @@ def mesh_of(devices: int) -> Mesh:
 
 
 def trees(step: int, devices: int = 1):
-  """Parameters and optimiser state that tell their step, on so many devices."""
+  """Parameters and optimiser state that depend on the step, replicated on so many devices."""
   everywhere = NamedSharding(mesh_of(devices), PartitionSpec())
   params = {'dense': {'kernel': jnp.arange(600.0).reshape(20, 30) + step, 'bias': jnp.ones(30)}}
   training = {'step': jnp.int32(step), 'moments': (jnp.full((20, 30), step * 0.5), jnp.zeros(3))}
@@ -81,10 +84,10 @@ def test_no_score_or_nan_is_never_best(tmp_path):
   assert checkpoint.best_step(tmp_path / 'nothing') is None
 
 
-def test_of_equal_scores_the_one_that_is_kept_is_best(tmp_path):
+def test_the_best_of_equal_scores_is_the_one_that_is_kept(tmp_path):
   save(tmp_path, {1: 0.5, 2: 0.5, 3: 0.1}, keep=1)
-  (kept,) = set(checkpoint.steps(tmp_path)) - {3}
-  assert checkpoint.best_step(tmp_path) == kept
+  (best,) = set(checkpoint.steps(tmp_path)) - {3}
+  assert checkpoint.best_step(tmp_path) == best
 
 
 @contextlib.contextmanager
@@ -100,8 +103,8 @@ def files_of_at_most(size):
 
 @pytest.mark.filterwarnings('ignore::pytest.PytestUnraisableExceptionWarning')  # of its threads
 @pytest.mark.parametrize('size', [200, 300_000])  # neither meta nor arrays; meta alone
-def test_a_full_disk_leaves_the_checkpoint_before(size, tmp_path):
-  noise = jax.random.normal(jax.random.key(0), (1000, 1000))  # can't be packed to less
+def test_a_full_disk_leaves_earlier_checkpoints_intact(size, tmp_path):
+  noise = jax.random.normal(jax.random.key(0), (1000, 1000))  # can't be compressed
   save(tmp_path, {1: 0.5, 2: 0.1}, keep=1)
   manager = checkpoint.open_manager(tmp_path, 1)
   _, training = trees(3)
@@ -113,7 +116,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(size, tmp_path):
   with files_of_at_most(size), pytest.raises(UserError) as raised:
     write()
   assert 'File too large' in str(raised.value)
-  assert f'no checkpoint could be written to {tmp_path} (' in str(raised.value)
+  assert f'{tmp_path} (' in str(raised.value)
   assert checkpoint.steps(tmp_path) == [1, 2]
   assert checkpoint.best_step(tmp_path) == 1
   assert_is(restore(tmp_path), 2)
@@ -160,28 +163,28 @@ DAMAGE = [empty, half_written, without_parameters, truncated, zeroed, without_me
 
 
 @pytest.mark.parametrize('damage', DAMAGE)
-def test_damaged_newest_is_passed_over(damage, tmp_path, capsys):
+def test_a_damaged_newest_checkpoint_is_skipped(damage, tmp_path, capsys):
   save(tmp_path, {5: None, 9: None})
   damage(tmp_path / '9')
   assert_is(restore(tmp_path), 5)
-  said = capsys.readouterr().err
-  assert said.count('\n') == 1
-  assert said.startswith(f'checkpoint {tmp_path / "9"} ')
-  assert said.endswith('passed over, moved to 9.broken\n')
+  message = capsys.readouterr().err
+  assert message.count('\n') == 1
+  assert message.startswith(f'checkpoint {tmp_path / "9"} ')
+  assert message.endswith(' 9.broken\n')
   # Its step can be saved again.
   save(tmp_path, {9: None})
   assert_is(restore(tmp_path), 9)
   assert capsys.readouterr().err == ''
 
 
-def test_none_was_ever_whole(tmp_path, capsys):
-  """As after a kill in the first save: there is nothing to lose by starting anew."""
+def test_no_checkpoint_was_ever_complete(tmp_path, capsys):
+  """As after a kill during the first save: training starts anew, as nothing is lost."""
   save(tmp_path, {5: 0.1, 9: 0.2})
   empty(tmp_path / '5')
   half_written(tmp_path / '9')
   assert restore(tmp_path) is None
-  said = capsys.readouterr().err.splitlines()
-  assert [str(tmp_path / step) in line for step, line in zip('95', said, strict=True)] == [True] * 2
+  lines = capsys.readouterr().err.splitlines()
+  assert all(str(tmp_path / step) in line for step, line in zip('95', lines, strict=True))
   assert checkpoint.best_step(tmp_path) is None
 
 
@@ -189,21 +192,21 @@ def names(folder):
   return sorted(path.name for path in folder.iterdir())
 
 
-def test_all_that_were_whole_are_damaged(tmp_path, capsys):
-  """Starting anew would cut the records of what was trained; that is for the user to say."""
+def test_all_complete_checkpoints_are_damaged(tmp_path, capsys):
+  """Starting anew would overwrite the logs of the earlier training: the user has to decide."""
   save(tmp_path, {5: 0.1, 7: 0.2, 9: 0.2})
   truncated(tmp_path / '5')
   half_written(tmp_path / '7')
   zeroed(tmp_path / '9')
   for _ in range(2):  # the same command doesn't start anew either
-    with pytest.raises(UserError, match=f'9 cannot be read .*5 cannot .*move {tmp_path} away'):
+    with pytest.raises(UserError, match=rf'/9 .*/5 .*{tmp_path} '):
       restore(tmp_path)
   assert names(tmp_path) == ['5', '7', '9']
   assert capsys.readouterr().err == ''
 
 
 @pytest.mark.parametrize('main_finds', [True, False])
-def test_the_main_process_finds_what_is_damaged(main_finds, tmp_path, monkeypatch, capsys):
+def test_the_main_process_decides_what_is_damaged(main_finds, tmp_path, monkeypatch, capsys):
   save(tmp_path, {5: None, 9: None})
   if not main_finds:
     truncated(tmp_path / '9')
@@ -211,20 +214,20 @@ def test_the_main_process_finds_what_is_damaged(main_finds, tmp_path, monkeypatc
   monkeypatch.setattr(checkpoint.mesh, 'from_main', lambda value: next(answers))
   if main_finds:
     assert_is(restore(tmp_path), 5)
-    assert '9 cannot be read by the main process: passed over' in capsys.readouterr().err
+    assert re.search('/9 .*main process.* 9.broken', capsys.readouterr().err)
   else:
-    with pytest.raises(UserError, match='9 cannot be read .*but the main process can read it'):
+    with pytest.raises(UserError, match='/9 .*main process'):
       restore(tmp_path)
     assert names(tmp_path) == ['5', '9']
 
 
-def test_damaged_best_is_no_best(tmp_path):
+def test_a_damaged_score_is_never_best(tmp_path):
   save(tmp_path, {1: 0.9, 2: 0.3})
   (tmp_path / '1' / 'metrics' / 'metrics').write_text('')
   assert checkpoint.best_step(tmp_path) == 2
 
 
-def test_one_of_something_else_is_not_taken_for_damage(tmp_path):
+def test_a_checkpoint_of_another_model_is_not_reported_as_damaged(tmp_path):
   save(tmp_path, {5: None})
 
   def check(meta):
@@ -236,12 +239,12 @@ def test_one_of_something_else_is_not_taken_for_damage(tmp_path):
   assert checkpoint.steps(tmp_path) == [5]
 
 
-def test_errors_of_reading_name_the_folder(tmp_path):
-  with pytest.raises(DataError, match=f'{tmp_path} was not completely written'):
+def test_read_errors_name_the_folder(tmp_path):
+  with pytest.raises(DataError, match=f'{tmp_path} '):
     checkpoint.read_meta(tmp_path)
   save(tmp_path, {5: None})
   truncated(tmp_path / '5')
-  with pytest.raises(DataError, match=f'checkpoint {tmp_path / "5"} cannot be read'):
+  with pytest.raises(DataError, match=f'{tmp_path / "5"} '):
     checkpoint.read_meta(tmp_path / '5')
-  with pytest.raises(DataError, match=f'checkpoint {tmp_path / "5"} cannot be read'):
+  with pytest.raises(DataError, match=f'{tmp_path / "5"} '):
     checkpoint.read_params(tmp_path / '5', checkpoint.abstract(trees(0)[0], None))

@@ -1,4 +1,4 @@
-"""Starting from another run's checkpoint: what is said of the difference."""
+"""Initialising from another run's checkpoint: which differences are logged."""
 
 import copy
 import dataclasses
@@ -13,7 +13,7 @@ from vidcap_jax.checkpoints import checkpoint, init_from
 
 
 @pytest.mark.parametrize(
-  ('theirs', 'ours', 'standardise', 'lines'),
+  ('checkpoint_fields', 'data_set_fields', 'standardise', 'lines'),
   [
     ({}, {}, True, []),
     ({'extractor': 'resnet'}, {}, True, ["stream 'image': extractor 'resnet' in .*, 'tiny' here"]),
@@ -30,21 +30,24 @@ from vidcap_jax.checkpoints import checkpoint, init_from
     ({'name': 'motion', 'extractor': 'i3d'}, {}, True, []),
   ],
 )
-def test_other_features_are_said(theirs, ours, standardise, lines, restored, monkeypatch):
+def test_feature_differences_are_logged(
+  checkpoint_fields, data_set_fields, standardise, lines, restored, monkeypatch
+):
   meta = copy.deepcopy(dict(restored.meta))
-  meta['streams'][0] |= theirs
+  meta['streams'][0] |= checkpoint_fields
   monkeypatch.setattr(checkpoint, 'read_meta', lambda path: meta)
-  streams = [dataclasses.replace(s, **ours) for s in restored.streams]
+  streams = [dataclasses.replace(s, **data_set_fields) for s in restored.streams]
   config = ConfigDict(restored.config.to_dict())
   config.data.standardise = standardise
-  said = []
+  logged = []
   zeros = jax.tree.map(lambda x: x * 0, restored.params)
   params = init_from.start_from(
-    restored.path, zeros, config, restored.vocabulary, streams, said.append
+    restored.path, zeros, config, restored.vocabulary, streams, logged.append
   )
   jax.tree.map(np.testing.assert_array_equal, params, restored.params)
-  head, *rest = said
-  assert head == f'parameters from {restored.path}' + (':' if lines else ', all of them')
+  head, *rest = logged
+  assert str(restored.path) in head
+  assert head.endswith(':') == bool(lines)
   assert len(rest) == len(lines)
   for line, wanted in zip(rest, lines):
     assert re.match(f'  {wanted}', line)

@@ -1,4 +1,4 @@
-"""Which checkpoint is meant, and with which settings of decoding it is restored."""
+"""Which checkpoint a path names, and with which decoding settings it is restored."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from vidcap_jax.training.metric_log import read_journal
 
 @pytest.fixture(scope='module')
 def best(tiny_run) -> str:
-  """The step with the best validation score, of equal ones the latest, by what was written down."""
+  """The step with the best validation score in the journal, the latest of equal ones."""
   scores = [(r['CIDEr'], r['step']) for r in read_journal(tiny_run) if r['kind'] == 'val']
   assert len(scores) == 2
   return str(max(scores)[1])
@@ -27,20 +27,20 @@ def test_find_checkpoint(tiny_run, best, tmp_path):
     assert restore.find_checkpoint(str(path)) == stage / best
   assert restore.find_checkpoint(str(stage / '16')) == stage / '16'
 
-  with pytest.raises(DataError, match=f'--checkpoint={tmp_path}/x: no such folder'):
+  with pytest.raises(DataError, match=f'--checkpoint={tmp_path}/x'):
     restore.find_checkpoint(f'{tmp_path}/x')
   half = tmp_path / 'xe' / '7'
   half.mkdir(parents=True)
   for path in (tmp_path, tmp_path / 'xe', half):
-    with pytest.raises(DataError, match=f'{path}: no checkpoint in this folder; give a workdir'):
+    with pytest.raises(DataError, match=f'{path}: no checkpoint'):
       restore.find_checkpoint(str(path))
 
 
-def test_of_several_seeds_each_has_a_workdir(tmp_path):
+def test_each_of_several_seeds_has_its_workdir(tmp_path):
   for seed in (1, 0):
     (tmp_path / f'seed_{seed}' / 'checkpoints').mkdir(parents=True)
   (tmp_path / 'seed_2.txt').touch()
-  with pytest.raises(DataError, match=f'one: {tmp_path}/seed_0, {tmp_path}/seed_1$'):
+  with pytest.raises(DataError, match=f'{tmp_path}/seed_0, {tmp_path}/seed_1$'):
     restore.find_checkpoint(str(tmp_path))
 
 
@@ -67,20 +67,20 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, best, tmp_path
   for file in (broken / 'params').rglob('*'):
     if file.is_file():
       file.write_bytes(file.read_bytes()[:20])
-  with pytest.raises(DataError, match=f'{broken} cannot be read'):
+  with pytest.raises(DataError, match=f'{broken} '):
     restore.restore(restore.find_checkpoint(str(broken)), mesh.make_mesh())
 
 
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
-    (['groups=2'], "groups and decode.force need decode.method 'beam', not 'greedy'"),
-    (['force=ball'], "groups and decode.force need decode.method 'beam', not 'greedy'"),
-    (['method=beam', 'groups=2', 'force=ball'], 'do not go together'),
-    (['method=beam', 'groups=3'], 'got 3 groups of a beam of 2'),
+    (['groups=2'], "decode.groups .*decode.method 'beam'.*'greedy'"),
+    (['force=ball'], "decode.force .*decode.method 'beam'.*'greedy'"),
+    (['method=beam', 'groups=2', 'force=ball'], 'decode.force and decode.groups'),
+    (['method=beam', 'groups=3'], '3 groups .*2'),
     (['diversity=-1'], 'diversity -1.0'),
   ],
 )
-def test_settings_that_do_not_go_together(changes, message, restored):
+def test_settings_that_contradict_each_other(changes, message, restored):
   with pytest.raises(ConfigError, match=message):
     restore.restore(restored.path, restored.mesh, changes)

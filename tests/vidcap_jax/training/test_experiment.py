@@ -261,5 +261,5 @@ def test_training_goes_on_from_the_newest_whole_checkpoint(two_stages, tmp_path,
   tiny.run(config, again)
   captured = capsys.readouterr()
   assert '[first] restored step 2 ' in captured.out
-  assert captured.err.count('passed over') == 2
+  assert captured.err.count('.broken') == 2
   assert run_results.read_run(again) == run_results.read_run(workdir)
