@@ -1,10 +1,10 @@
-"""An object store in memory behind gs://: what a run leaves there, as far as it is text."""
+"""An in-memory object store behind gs://, for the text files of a run."""
 
 from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Bucket(MemoryFileSystem):
-  """As the real one, it has no append."""
+  """Like the real store, it cannot append to objects."""
 
   cachable = False
   protocol = ('gs',)

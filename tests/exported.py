@@ -1,4 +1,4 @@
-"""What tests of exports share: checkpoints of made-up models, videos for them, and the example."""
+"""Shared by tests of exports: checkpoints of made-up models, videos for them, and the example."""
 
 import importlib.util
 import pathlib
@@ -35,7 +35,7 @@ serve = load_script()
 
 
 def restored_of(case) -> restore.Restored:
-  """A model of ``tests/cases.py`` as if from a checkpoint."""
+  """A model of ``tests/cases.py`` as if restored from a checkpoint."""
   setup = Setup(case)
   config = ConfigDict(common.base().to_dict())
   config.model = ConfigDict(case.settings)
@@ -46,12 +46,12 @@ def restored_of(case) -> restore.Restored:
   streams = tuple(stream_of(name, shape, needs[name]) for name, shape in case.streams.items())
   meta = {'key_frames': {'video1': 1}} if case.key_frames else {}
   words = Vocabulary((*SPECIAL, *'abcdefgh'[: V - len(SPECIAL)]))
-  about = (setup.module, jax.device_put(setup.params), mesh.make_mesh(), words, streams)
-  return restore.Restored(pathlib.Path('made_up'), meta, config, *about)
+  contents = (setup.module, jax.device_put(setup.params), mesh.make_mesh(), words, streams)
+  return restore.Restored(pathlib.Path('made_up'), meta, config, *contents)
 
 
 def stream_of(name, shape, kinds) -> Stream:
-  """A stream of a kind that is read, with as many axes."""
+  """A stream with the axes of ``shape`` and one of the kinds that the model accepts."""
   mean = {'mean': tuple(np.linspace(-0.3, 0.3, shape[-1])), 'std': (1.5,) * shape[-1]}
   if len(shape) == 1:
     return Stream(name, 'vector', shape, 'float16', optional=True, **mean)
@@ -65,7 +65,7 @@ def stream_of(name, shape, kinds) -> Stream:
 
 
 def videos_of(restored, units) -> list[Video]:
-  """Made-up videos that last so many units, a whole one being the share of the longest."""
+  """Made-up videos of ``units`` blocks of frames; the last block may be incomplete."""
   rng = np.random.default_rng(1)
   blocks = restored.module.config.needs.blocks
   videos = []
@@ -79,14 +79,14 @@ def videos_of(restored, units) -> list[Video]:
       inner = s.shape[1:-1] if s.kind != 'regions' else (s.most_regions + number - 2,)
       features[s.name] = rng.normal(size=(frames, *inner, s.channels))
       if s.kind == 'regions':
-        features[s.name][:, 1] = 0  # no region
+        features[s.name][:, 1] = 0  # an empty region
     features = {name: x.astype(np.float16) for name, x in features.items()}
     videos.append(Video(f'video{number}', (), features))
   return videos
 
 
 def as_file(video, stream):
-  """A video's features as they lie in a folder."""
+  """A video's features as in a feature file, or None if it has none."""
   array = video.features[stream['name']]
   if stream['kind'] == 'vector':
     return array[0] if len(array) else None

@@ -1,10 +1,10 @@
-"""Runs the tests with the lowest or the newest versions of the libraries that setup.py allows.
+"""Runs the tests with the lowest or the newest library versions that setup.py allows.
 
     python -m tests.versions --lowest
     python -m tests.versions --newest --python=python3.13 -- -m slow
 
-A fresh environment is made in a temporary folder, by uv, and removed afterwards. What follows
-``--`` goes to pytest. The last line is a row of the table in docs/install.md.
+uv creates a fresh environment in a temporary folder, which is removed afterwards. Arguments after
+``--`` are passed to pytest. The last line is a row for the table in docs/install.md.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
   which = parser.add_mutually_exclusive_group(required=True)
   which.add_argument('--lowest', dest='which', action='store_const', const='lowest')
   which.add_argument('--newest', dest='which', action='store_const', const='newest')
-  parser.add_argument('--python', default=sys.executable, help='default: the one running this')
+  parser.add_argument('--python', default=sys.executable, help='interpreter (default: this one)')
   parser.add_argument('--extra', default='test', help='extra to install (default: %(default)s)')
   parser.add_argument('pytest', nargs='*', metavar='-- PYTEST_ARGUMENT')
   options = parser.parse_args(arguments)
@@ -43,12 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def install(folder: pathlib.Path, python: str, which: str, extra: str) -> pathlib.Path:
-  """Makes an environment with the project and its libraries; returns its interpreter."""
+  """Creates an environment with the project and its libraries; returns its interpreter."""
   interpreter = folder / 'bin' / 'python'
   subprocess.run([python, '-m', 'venv', folder], check=True)
   subprocess.run([interpreter, '-m', 'pip', 'install', '-q', 'uv'], check=True)
   environment = dict(os.environ)
-  if 'PIP_CERT' in environment:  # uv reads certificates from elsewhere than pip
+  if 'PIP_CERT' in environment:  # uv reads another variable than pip
     environment.setdefault('SSL_CERT_FILE', environment['PIP_CERT'])
   command = [interpreter, '-m', 'uv', 'pip', 'install', '-q', f'--python={interpreter}']
   command += [f'--resolution={RESOLUTION[which]}', '-e', f'.[{extra}]']
@@ -57,7 +57,7 @@ def install(folder: pathlib.Path, python: str, which: str, extra: str) -> pathli
 
 
 def run_tests(python: pathlib.Path, arguments: list[str]) -> tuple[int, str]:
-  """Runs pytest, showing its output; returns its exit status and last line."""
+  """Runs pytest and prints its output; returns its exit status and last line."""
   command = [python, '-m', 'pytest', '-q', *arguments]
   last = ''
   with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -68,7 +68,7 @@ def run_tests(python: pathlib.Path, arguments: list[str]) -> tuple[int, str]:
 
 
 def row(python: pathlib.Path, which: str, summary: str) -> str:
-  """A line for the table in docs/install.md."""
+  """A row for the table in docs/install.md."""
   listed = subprocess.run(
     [python, '-m', 'pip', 'list', '--format=freeze'], check=True, capture_output=True, text=True
   ).stdout

@@ -1,7 +1,7 @@
-"""What the project uses of its libraries without their documentation promising it.
+"""The undocumented names of libraries that the project uses.
 
-Each is a test of its own, so that a release that takes one away fails here, by name, and not in a
-user's first command. docs/install.md lists them.
+Each has its own test, so that a release that removes one fails here, by name, and not in a user's
+command. docs/install.md lists them.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from flax import linen as nn
   [
     ('array_record.python.array_record_module', 'ArrayRecordReader'),
     ('array_record.python.array_record_module', 'ArrayRecordWriter'),
-    ('jax.core', 'max_dim'),  # named in the documentation of shape polymorphism alone
+    ('jax.core', 'max_dim'),  # documented only with shape polymorphism
     ('jax.extend.core', 'ClosedJaxpr'),
     ('jax.extend.core', 'jaxpr_as_fun'),
     ('orbax.checkpoint.checkpoint_managers', 'AnyPreservationPolicy'),
@@ -30,22 +30,22 @@ from flax import linen as nn
     ('tensorflow_datasets.proto', 'tf_example_pb2'),
   ],
 )
-def test_a_name_is_there(module, name):
+def test_name_exists(module, name):
   assert hasattr(importlib.import_module(module), name)
 
 
 def test_the_client_of_the_coordination_service():
-  """``vidcap_jax.distributed.jobs`` and ``watchdog`` talk to other processes through it."""
+  """``vidcap_jax.distributed.jobs`` and ``watchdog`` communicate through it."""
   from jax._src import distributed
 
-  assert distributed.global_state.client is None  # no processes joined here
+  assert distributed.global_state.client is None  # not initialized in this process
   client = importlib.import_module('jaxlib._jax').DistributedRuntimeClient
   for method in ('wait_at_barrier', 'key_value_set', 'key_value_dir_get'):
     assert hasattr(client, method), method
 
 
 def test_parameters_of_a_scan():
-  """``vidcap_jax.training.cost`` counts a loop's body as often as it runs."""
+  """``vidcap_jax.training.cost`` multiplies the cost of a loop's body by its length."""
   body = lambda carry, x: (carry + x, x)  # noqa: E731
   loop = lambda xs: jax.lax.scan(body, 0.0, xs, unroll=2)  # noqa: E731
   (equation,) = jax.make_jaxpr(loop)(jnp.zeros(6)).jaxpr.eqns
@@ -55,30 +55,30 @@ def test_parameters_of_a_scan():
 
 
 def test_intercepted_methods_know_their_module():
-  """``vidcap_jax.decoding.scan`` finds layers by their path and the method called."""
-  seen = []
+  """``vidcap_jax.decoding.scan`` finds layers by path and method name."""
+  calls = []
 
   def intercept(call, args, kwargs, context):
-    seen.append((context.method_name, context.module.path))
+    calls.append((context.method_name, context.module.path))
     return call(*args, **kwargs)
 
   with nn.intercept_methods(intercept):
     nn.Sequential([nn.Dense(2)]).init(jax.random.key(0), jnp.zeros((1, 3)))
-  assert ('__call__', ('layers_0',)) in seen
+  assert ('__call__', ('layers_0',)) in calls
 
 
 @pytest.mark.parametrize(
   ('package', 'jar'),
   [('tokenizer', 'stanford-corenlp-3.4.1.jar'), ('meteor', 'meteor-1.5.jar')],
 )
-def test_pycocoevalcap_brings_its_jars(package, jar):
+def test_pycocoevalcap_contains_its_jars(package, jar):
   from vidcap_jax.evaluation import java
 
   assert java.packaged(package, jar)
 
 
-def test_videos_open_whatever_pyav_calls_its_options(tmp_path):
-  """``metadata_errors`` is an argument of ``av.open`` before PyAV 19 alone."""
+def test_videos_open_with_the_options_of_any_pyav(tmp_path):
+  """``metadata_errors`` is an argument of ``av.open`` only before PyAV 19."""
   from tests import video_files
   from vidcap_jax.features import video
 

@@ -1,4 +1,4 @@
-"""Training as launch.local starts it, and what becomes of it when the launcher is killed."""
+"""Training started by launch.local, when the launcher is killed."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ def children(process: subprocess.Popen) -> list[int]:
 def is_running(pid: int) -> bool:
   with contextlib.suppress(OSError):
     state = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0]
-    return state != 'Z'  # nobody may be there to wait for it
+    return state != 'Z'  # a zombie that no parent has waited for
   return False
 
 
@@ -45,7 +45,7 @@ def is_running(pid: int) -> bool:
 @pytest.mark.skipif(sys.platform != 'linux', reason='finds the processes in /proc')
 @pytest.mark.timeout(2 * SECONDS)
 def test_processes_do_not_outlive_a_killed_launcher(tiny_data, tmp_path):
-  """They end when they have nobody to speak to; the same command then goes on."""
+  """They end when their output is closed, and the same command resumes the run."""
   workdir = tmp_path / 'work'
   with start(tiny_data, workdir) as killed:
     for line in killed.stdout:

@@ -1,4 +1,4 @@
-"""An export used from outside: by the example, where nothing of this project is installed."""
+"""An export used by the example, where nothing of this project is installed."""
 
 import importlib.util
 import json
@@ -30,7 +30,7 @@ def folder(checkpoint, tmp_path_factory):
 
 @pytest.fixture
 def features(tmp_path):
-  """A folder of features of the only stream: short and long videos."""
+  """A folder of features of the only stream, with short and long videos."""
   (tmp_path / 'image').mkdir()
   rng = np.random.default_rng(5)
   for frames in (1, 3, 4, 11):
@@ -41,8 +41,8 @@ def features(tmp_path):
 
 
 @pytest.fixture(scope='module')
-def alone(tmp_path_factory):
-  """Runs a script where nothing is installed but jax, what jax needs, and flatbuffers."""
+def run_isolated(tmp_path_factory):
+  """Runs a script in an environment with only jax, its dependencies, and flatbuffers."""
   site = tmp_path_factory.mktemp('site')
   for name in ('jax', 'jaxlib', 'numpy', 'ml_dtypes', 'opt_einsum', 'scipy', 'flatbuffers'):
     origin = importlib.util.find_spec(name).origin
@@ -64,38 +64,37 @@ def alone(tmp_path_factory):
   return run
 
 
-def test_nothing_else_is_there(alone, tmp_path):
+def test_the_environment_lacks_other_packages(run_isolated, tmp_path):
   script = tmp_path / 'script.py'
   for name in ('vidcap_jax', 'flax', 'tensorflow_datasets'):
     script.write_text(f'import numpy, {name}')
-    assert f"No module named '{name}'" in alone(script).stderr
+    assert f"No module named '{name}'" in run_isolated(script).stderr
 
 
-def test_the_example_alone(alone, folder, features, checkpoint, capsys):
+def test_the_example_captions_like_predict(run_isolated, folder, features, checkpoint, capsys):
   np.save(features / 'wide.npy', np.ones((2, 9), np.float32))
   (features / 'empty.npy').touch()
   (features / 'text.npy').write_text('no array')
   predicted = predict.predict(checkpoint, f'image={features}')
   expected = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-  run = alone(SCRIPT, f'--export={folder}', f'--features=image={features}', '--batch_size=3')
+  run = run_isolated(SCRIPT, f'--export={folder}', f'--features=image={features}', '--batch_size=3')
   assert (predicted, run.returncode) == (1, 1), run.stderr
-  assert run.stderr.splitlines() == [
-    f'{features}/empty.npy: not a whole .npy file of numbers',
-    f'{features}/text.npy: not a whole .npy file of numbers',
-    f'{features}/wide.npy: it has shape (2, 9), the model was made for (None, 8) (None: any size)',
-  ]
-  made = [json.loads(line) for line in run.stdout.splitlines()]
-  assert len(made) == 4
-  assert len({line['caption'] for line in made}) > 1
+  empty, text, wide = run.stderr.splitlines()
+  assert empty.startswith(f'{features}/empty.npy: ')
+  assert text.startswith(f'{features}/text.npy: ')
+  assert re.search(r'wide\.npy: .*\(2, 9\).*\(None, 8\)', wide)
+  printed = [json.loads(line) for line in run.stdout.splitlines()]
+  assert len(printed) == 4
+  assert len({line['caption'] for line in printed}) > 1
   texts = lambda lines: [  # noqa: E731
     (line['video_id'], line['caption'], *(c['caption'] for c in line['captions'])) for line in lines
   ]
-  assert texts(made) == texts(expected)
+  assert texts(printed) == texts(expected)
   scores = lambda lines: [[c['log_prob'] for c in line['captions']] for line in lines]  # noqa: E731
-  np.testing.assert_allclose(scores(made), scores(expected), rtol=1e-4)
+  np.testing.assert_allclose(scores(printed), scores(expected), rtol=1e-4)
 
 
-def test_what_is_written(folder, checkpoint):
+def test_files_of_an_export(folder, checkpoint):
   manifest = json.loads((folder / 'manifest.json').read_text())
   (stream,) = manifest['streams']
   assert stream['axes'] == ['b', 't_image', 8]
@@ -114,7 +113,7 @@ def test_what_is_written(folder, checkpoint):
   assert Vocabulary.from_dict(vocabulary).hash == manifest['vocabulary_hash']
 
 
-def test_a_wrong_shape_at_the_call(folder):
+def test_a_wrong_shape_is_an_error_of_the_call(folder):
   manifest, _, caption = serve.load(folder, 'greedy')
   inputs = serve.batch_of({'v': {'image': np.ones((2, 8), np.float16)}}, manifest, 1)
   inputs['features']['image'] = inputs['features']['image'][..., :7]
@@ -122,10 +121,11 @@ def test_a_wrong_shape_at_the_call(folder):
     caption(inputs)
 
 
-# ---------------------------------------------------------------- what is refused
+# ---------------------------------------------------------------- errors
 
 
-def said_by(argv, capsys) -> tuple[int, str]:
+def run_main(argv, capsys) -> tuple[int, str]:
+  """The exit code and stderr."""
   code = serve.main([str(part) for part in argv])
   out, err = capsys.readouterr()
   assert out == ''
@@ -147,14 +147,14 @@ def copied(folder, tmp_path, change=None) -> pathlib.Path:
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
-    ({'format_version': 2}, 'format version 2; this program reads 1'),
-    ({'length': 99}, 'manifest.json was changed; export the model again'),
+    ({'format_version': 2}, 'format version 2'),
+    ({'length': 99}, 'manifest.json was changed'),
   ],
 )
-def test_another_manifest(change, message, folder, features, tmp_path, capsys):
+def test_a_changed_manifest(change, message, folder, features, tmp_path, capsys):
   copy = copied(folder, tmp_path, change)
   argv = [f'--export={copy}', f'--features=image={features}']
-  code, err = said_by(argv, capsys)
+  code, err = run_main(argv, capsys)
   assert code == 1
   assert message in err
 
@@ -162,9 +162,9 @@ def test_another_manifest(change, message, folder, features, tmp_path, capsys):
 @pytest.mark.parametrize(
   ('name', 'damage', 'message'),
   [
-    ('beam.bin', lambda data: data[:-1], 'not the file that was exported'),
-    ('parameters.npz', lambda data: data + b' ', 'not the file that was exported'),
-    ('vocabulary.json', None, 'no such file; the export is not whole'),
+    ('beam.bin', lambda data: data[:-1], 'checksum'),
+    ('parameters.npz', lambda data: data + b' ', 'checksum'),
+    ('vocabulary.json', None, 'no such file'),
     ('manifest.json', None, 'no export: .*No such file'),
     ('manifest.json', lambda data: data[:50], 'no export: '),
   ],
@@ -175,38 +175,36 @@ def test_damaged_files(name, damage, message, folder, features, tmp_path, capsys
   (copy / name).unlink()
   if damage:
     (copy / name).write_bytes(damage(data))
-  code, err = said_by([f'--export={copy}', f'--features=image={features}'], capsys)
+  code, err = run_main([f'--export={copy}', f'--features=image={features}'], capsys)
   assert (code, err.count('\n')) == (1, 1)
   assert re.match(f'error: {copy}.*{message}', err)
 
 
-def test_another_jax(folder, features, capsys, monkeypatch):
+def test_another_version_of_jax_or_device(folder, features, capsys, monkeypatch):
   argv = [f'--export={folder}', f'--features=image={features}']
   with monkeypatch.context() as patch:
     patch.setattr(serve.jax_export, 'maximum_supported_calling_convention_version', 9)
-    code, err = said_by(argv, capsys)
+    code, err = run_main(argv, capsys)
   assert code == 1
-  assert re.search(
-    r'exported by jax .* \(calling convention 10\); jax .* runs 9 to 9: install', err
-  )
+  assert re.search(r'calling convention 10.* 9 to 9', err)
   monkeypatch.setattr(jax, 'default_backend', lambda: 'rocm')
-  code, err = said_by(argv, capsys)
+  code, err = run_main(argv, capsys)
   assert code == 1
-  assert 'was exported for cpu, cuda, tpu, not rocm' in err
+  assert 'cpu, cuda, tpu, not rocm' in err
 
 
 @pytest.mark.parametrize(
   ('given', 'message'),
   [
-    ('motion=DIR', 'the model reads the streams image: image=FOLDER'),
-    ('image=DIR,motion=DIR', 'the model reads the streams image: image=FOLDER'),
-    ('DIR', 'the model reads the streams image: image=FOLDER'),
+    ('motion=DIR', 'streams image: image=FOLDER'),
+    ('image=DIR,motion=DIR', 'streams image: image=FOLDER'),
+    ('DIR', 'streams image: image=FOLDER'),
     ('image=/nowhere', '--features: /nowhere: no such folder'),
   ],
 )
 def test_wrong_folders(given, message, folder, features, capsys):
   flag = f'--features={given.replace("DIR", str(features))}'
-  code, err = said_by([f'--export={folder}', flag], capsys)
+  code, err = run_main([f'--export={folder}', flag], capsys)
   assert code == 1
   assert message in err
 
@@ -214,16 +212,16 @@ def test_wrong_folders(given, message, folder, features, capsys):
 @pytest.mark.parametrize(
   ('array', 'message'),
   [
-    (np.zeros((8,)), r'it has shape \(8,\), the model was made for \(None, 8\)'),
-    (np.zeros((2, 7)), r'it has shape \(2, 7\)'),
-    (np.zeros((0, 8)), 'it is empty'),
-    (np.full((2, 8), np.nan), 'it holds NaN'),
+    (np.zeros((8,)), r'\(8,\).* \(None, 8\)'),
+    (np.zeros((2, 7)), r'\(2, 7\)'),
+    (np.zeros((0, 8)), 'empty'),
+    (np.full((2, 8), np.nan), 'NaN'),
     (np.full((2, 8), 1e6), 'too large for float16'),
-    (np.full((2, 8), 'x'), 'it holds <U1, not numbers'),
+    (np.full((2, 8), 'x'), '<U1'),
     (None, 'no such file'),
   ],
 )
 def test_wrong_features(array, message, folder):
   (stream,) = json.loads((folder / 'manifest.json').read_text())['streams']
-  with pytest.raises(serve.Refused, match=message):
+  with pytest.raises(serve.InputError, match=message):
     serve.check(array, stream)
