@@ -27,23 +27,23 @@ from vidcap_jax.models.captioner import Needs, bind
 from vidcap_jax.models.streams import stream_sizes, to_inputs
 from vidcap_jax.progress import progress
 
-# (videos, their ids) -> what ``caption_videos`` makes of them. Ids of earlier videos may stand
-# before theirs: samples are drawn by a video's place among the ids.
-Caption = Callable[[VideoSource, Sequence[str]], list[dict]]
+# (videos, ids) -> captions, as ``caption_videos`` returns them. The ids are those of the videos,
+# and before them may come ids of earlier videos: sampling depends on a video's place in the list.
+CaptionFn = Callable[[VideoSource, Sequence[str]], list[dict]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Together:
-  """Checkpoints that caption videos together.
+class CaptionerGroup:
+  """Several checkpoints that caption videos together: an ensemble or late fusion.
 
   Attributes:
-    members: all of them.
-    caption: (videos, their ids) -> {video_id, caption, log_prob, …} each.
-    report: what metrics.json says of them.
+    members: the checkpoints.
+    caption: captions videos with them.
+    report: their entry in metrics.json.
   """
 
   members: Sequence[Restored]
-  caption: Caption
+  caption: CaptionFn
   report: Mapping[str, Any]
 
 
@@ -54,7 +54,7 @@ def make_decoder(
   config: ConfigDict,
   length: int,
 ) -> Callable[[Any, Mapping], Captions]:
-  """A jitted function (params, batch) -> Captions, as ``config.decode`` says."""
+  """A jitted function (params, batch) -> Captions that decodes with ``config.decode``."""
   check_decode(config.decode)
   forced = forced_words(config.decode, vocabulary, length)
   key = jax.random.key(config.seed)
@@ -69,29 +69,29 @@ def make_decoder(
 
 
 def forced_words(settings: Mapping, vocabulary: Vocabulary, length: int) -> tuple[int, ...]:
-  """The ids of the words that ``decode.force`` wants in every caption, each once.
+  """The ids of the words that ``decode.force`` requires in every caption, without duplicates.
 
   Raises:
-    ConfigError: one is not a single word, or not in the vocabulary; or they are too many.
+    ConfigError: an item is not a single word, or not in the vocabulary; or there are too many.
   """
-  found = []
+  word_ids = []
   for text in settings['force']:
     words = tokenize(text, vocabulary.tokenizer)
     if len(words) != 1:
       raise ConfigError(
-        f'decode.force: {text!r} is {len(words)} words to the vocabulary ({", ".join(words)}), and '
-        'phrases are not kept together; give one word at a time'
+        f'decode.force: {text!r} is {len(words)} words in the vocabulary ({", ".join(words)}); '
+        'give one word at a time, as phrases are not kept together'
       )
-    number = vocabulary.index.get(words[0], UNK)
-    if number <= UNK:
+    word_id = vocabulary.index.get(words[0], UNK)
+    if word_id <= UNK:
       near = difflib.get_close_matches(words[0], vocabulary.words[UNK + 1 :])
       raise ConfigError(
-        f'decode.force: {text!r} is not in the vocabulary, so the model cannot say it'
-        + (f'; near it: {", ".join(near)}' if near else '')
+        f'decode.force: {text!r} is not in the vocabulary'
+        + (f'; similar words: {", ".join(near)}' if near else '')
       )
-    found.append(number)
-  forced = tuple(dict.fromkeys(found))
-  by_words(1, forced, length)  # now, not when it is compiled, too many are found
+    word_ids.append(word_id)
+  forced = tuple(dict.fromkeys(word_ids))
+  by_words(1, forced, length)  # raises now, rather than at compilation, if there are too many
   return forced
 
 
@@ -105,23 +105,23 @@ def caption_videos(
 ) -> list[dict]:
   """One {video_id, caption, log_prob} for each video of the batches, in their order.
 
-  Where ``run`` makes several captions of a video, they are in ``captions``, each with its
-  ``log_prob``, and the first is the video's.
+  If ``run`` decodes several captions of a video, ``captions`` lists all of them, each with its
+  ``log_prob``; the first is also the video's ``caption``.
   """
   captions = []
   for _, batch in batches:
     batch = to_devices(batch, mesh)
-    made = run(params, batch)
-    index, tokens, log_prob = to_host((batch['video_index'], made.tokens, made.log_prob))
+    decoded = run(params, batch)
+    index, tokens, log_prob = to_host((batch['video_index'], decoded.tokens, decoded.log_prob))
     for i, rows, scores in zip(index, tokens, log_prob):
-      if i < 0:
+      if i < 0:  # padding
         continue
-      several = [
+      candidates = [
         {'caption': vocabulary.decode(t), 'log_prob': float(p)} for t, p in zip(rows, scores)
       ]
-      captions.append({'video_id': ids[i], **several[0]})
-      if len(several) > 1:
-        captions[-1]['captions'] = several
+      captions.append({'video_id': ids[i], **candidates[0]})
+      if len(candidates) > 1:
+        captions[-1]['captions'] = candidates
   return captions
 
 
@@ -137,11 +137,11 @@ def eval_batches(
 ) -> Iterator[tuple[int, dict]]:
   """Batches over every video of a source, this process's rows of each.
 
-  With a ``label``, that of a progress line, process 0 tells on stderr how far they are. What is
-  done with them is taken to be compiled with the first.
+  With a ``label``, process 0 shows progress under it on stderr; the first batch is assumed to
+  trigger compilation.
   """
   size = batch_size or config.eval.batch_size
-  size += -size % mesh.shape['data']  # rows of the last batch are padded anyway
+  size += -size % mesh.shape['data']  # no cost: the last batch is padded anyway
   sizes, length = stream_sizes(streams, config, needs), max(2, config.data.max_words + 1)
   shape = pipeline.BatchShape(streams, sizes, length, needs.blocks)
   reading = pipeline.Reading(*block(mesh), threads=config.data.threads)
@@ -154,7 +154,7 @@ def eval_batches(
 def batches_of(
   restored: Restored, source: VideoSource, batch_size: int | None = None, label: str = ''
 ) -> Iterator[tuple[int, dict]]:
-  """``eval_batches`` as a checkpoint's model reads them."""
+  """``eval_batches`` for a checkpoint's model."""
   return eval_batches(
     source,
     restored.vocabulary,
@@ -167,28 +167,29 @@ def batches_of(
   )
 
 
-def _numbered(batches: Iterable[tuple[int, dict]], first: int) -> Iterator[tuple[int, dict]]:
-  """Batches whose videos are counted from ``first``; padding rows stay -1."""
+def _offset_index(batches: Iterable[tuple[int, dict]], first: int) -> Iterator[tuple[int, dict]]:
+  """The batches with ``video_index`` counted from ``first``; padding rows stay -1."""
   for step, batch in batches:
     index = batch['video_index']
     yield step, {**batch, 'video_index': np.where(index < 0, index, index + first)}
 
 
-def captioner_of(restored: Restored, batch_size: int | None = None, label: str = '') -> Caption:
-  """A function (videos, their ids) -> one {video_id, caption, log_prob} each, compiled once.
+def captioner_of(restored: Restored, batch_size: int | None = None, label: str = '') -> CaptionFn:
+  """A function that captions videos with one checkpoint, compiled once.
 
-  It tells how far it is where there is a ``label``, see ``eval_batches``.
+  With a ``label`` it shows progress, see ``eval_batches``.
 
   Raises:
     ConfigError: the model makes no captions.
   """
   require_captioner(restored)
-  about = (restored.module, restored.streams, restored.vocabulary)
-  run = make_decoder(*about, restored.config, restored.length)
+  run = make_decoder(
+    restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
+  )
 
   def caption(source, ids):
     batches = batches_of(restored, attach(source, restored.key_frames), batch_size, label)
-    batches = _numbered(batches, len(ids) - len(source))
+    batches = _offset_index(batches, len(ids) - len(source))
     return caption_videos(run, restored.params, batches, ids, restored.vocabulary, restored.mesh)
 
   return caption
@@ -199,11 +200,11 @@ def ensemble_of(
   weights: Sequence[float] | None = None,
   batch_size: int | None = None,
   label: str = '',
-) -> Together:
+) -> CaptionerGroup:
   """Captions by the mean of the members' probabilities: see ``vidcap_jax.decoding.ensemble``.
 
-  Models and streams may differ; how captions are decoded is what the first says. ``label`` is as of
-  ``captioner_of``.
+  Models and streams may differ; the first member's settings decide how captions are decoded.
+  ``label`` is as for ``captioner_of``.
 
   Raises:
     ConfigError: a model makes no captions, the vocabularies differ, or the weights don't fit.
@@ -213,14 +214,15 @@ def ensemble_of(
     require_captioner(member)
     if member.vocabulary.hash != first.vocabulary.hash:
       raise ConfigError(
-        'an ensemble needs one vocabulary: that of '
-        f'{first.path} has hash {first.vocabulary.hash}, that of {member.path} '
-        f'{member.vocabulary.hash}; train them on data sets built with the same vocabulary'
+        f'an ensemble needs one vocabulary: {first.path} has hash {first.vocabulary.hash}, '
+        f'{member.path} {member.vocabulary.hash}; train them on data sets built with the same '
+        'vocabulary'
       )
   config, mesh = first.config, first.mesh
   forced = forced_words(config.decode, first.vocabulary, first.length)
   key = jax.random.key(config.seed)
-  join([bind(member.module, member.params) for member in members], weights)  # checks the weights
+  # Raises now, rather than at compilation, if the weights don't fit.
+  join([bind(member.module, member.params) for member in members], weights)
 
   @jax.jit
   def run(params, batch):
@@ -235,18 +237,18 @@ def ensemble_of(
 
   def caption(source, ids):
     size = batch_size or config.eval.batch_size
-    labels = [label, *[''] * len(members[1:])]  # they are read side by side: one tells for all
-    each = [
-      batches_of(m, attach(source, m.key_frames), size, its) for m, its in zip(members, labels)
+    batches_by_member = [  # read in step with each other, so one progress line is enough
+      batches_of(member, attach(source, member.key_frames), size, '' if i else label)
+      for i, member in enumerate(members)
     ]
     batches = (
       (step, {'video_index': rows['video_index'], 'members': (rows, *(r for _, r in others))})
-      for (step, rows), *others in zip(*each, strict=True)
+      for (step, rows), *others in zip(*batches_by_member, strict=True)
     )
-    numbered = _numbered(batches, len(ids) - len(source))
+    numbered = _offset_index(batches, len(ids) - len(source))
     params = tuple(m.params for m in members)
     return caption_videos(run, params, numbered, ids, first.vocabulary, mesh)
 
   paths = [str(member.path) for member in members]
   report = {'checkpoints': paths, 'weights': list(weights) if weights else None}
-  return Together(members, caption, {'ensemble': report})
+  return CaptionerGroup(members, caption, {'ensemble': report})

@@ -1,7 +1,7 @@
-"""Late fusion: of what several checkpoints say of a video, an embedding chooses the nearest.
+"""Late fusion: an embedding chooses among the captions of several checkpoints.
 
-Candidates are each run's captions (``decode.n_best`` of them); the video-semantic embedding ranks
-them by their cosine with the video, and of equally near ones the first wins.
+Candidates are each run's captions of a video (``decode.n_best`` of them). The video-semantic
+embedding ranks them by their cosine similarity to the video; the first of equal ones wins.
 """
 
 import functools
@@ -20,53 +20,54 @@ from vidcap_jax.data.records import VideoSource
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.distributed.mesh import to_devices, to_host
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.inference.captioning import Together, batches_of, captioner_of
+from vidcap_jax.inference.captioning import CaptionerGroup, batches_of, captioner_of
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.models.embedding import own_similarity
 from vidcap_jax.models.streams import to_inputs
 
 
-def fuse(embedding: Restored, runs: Sequence[Restored]) -> Together:
-  """Captions of which each also has ``captions``, all of its candidates, run after run, the chosen
-  one's place among them, ``chosen``, and its ``run``.
+def fuse(embedding: Restored, runs: Sequence[Restored]) -> CaptionerGroup:
+  """A group whose captions are chosen by an embedding.
+
+  Each caption also has ``captions``, all candidates, run after run; ``chosen``, the index of the
+  chosen candidate among them; and ``run``, the index of its run.
 
   Raises:
     ConfigError: the embedding makes captions, or a run makes none.
   """
   if is_captioner(embedding.module):
     raise ConfigError(
-      f'{embedding.path} is of model {embedding.config.model.name!r}, which ranks no captions; '
-      "fusion chooses by a checkpoint of model 'embedding'"
+      f'{embedding.path} is a checkpoint of model {embedding.config.model.name!r}, which ranks no '
+      "captions; fusion needs one of model 'embedding'"
     )
   captioners = [
     captioner_of(run, label=f'captioning, run {i} of {len(runs)}') for i, run in enumerate(runs, 1)
   ]
 
   def caption(source, ids):
-    made = [by_run(source, ids) for by_run in captioners]
-    candidates, of_run = [], []
-    for said in zip(*made, strict=True):  # of one video, run after run
-      several = [one.get('captions') or [_alone(one)] for one in said]
-      candidates.append([c for captions in several for c in captions])
-      of_run.append([i for i, captions in enumerate(several) for _ in captions])
-    chosen = choose(embedding, source, [[c['caption'] for c in each] for each in candidates])
+    candidates, run_indices = [], []  # of each video
+    for captions in zip(*(captioner(source, ids) for captioner in captioners), strict=True):
+      by_run = [c.get('captions') or [_without_id(c)] for c in captions]
+      candidates.append([c for several in by_run for c in several])
+      run_indices.append([i for i, several in enumerate(by_run) for _ in several])
+    chosen = choose(embedding, source, [[c['caption'] for c in video] for video in candidates])
     return [
-      {'video_id': video_id, **each[k], 'captions': each, 'chosen': k, 'run': runs_of[k]}
-      for video_id, each, runs_of, k in zip(ids, candidates, of_run, chosen)
+      {'video_id': video_id, **video[k], 'captions': video, 'chosen': k, 'run': indices[k]}
+      for video_id, video, indices, k in zip(ids, candidates, run_indices, chosen)
     ]
 
   paths = {'embedding': str(embedding.path), 'runs': [str(run.path) for run in runs]}
-  return Together((*runs, embedding), caption, {'fusion': paths})
+  return CaptionerGroup((*runs, embedding), caption, {'fusion': paths})
 
 
-def _alone(made: Mapping) -> dict:
-  return {key: made[key] for key in ('caption', 'log_prob')}
+def _without_id(caption: Mapping) -> dict:
+  return {key: caption[key] for key in ('caption', 'log_prob')}
 
 
 def choose(
   embedding: Restored, source: VideoSource, candidates: Sequence[Sequence[str]]
 ) -> list[int]:
-  """Which of its captions is nearest to each video of a source, the first of equally near ones."""
+  """For each video of a source, the index of its nearest candidate; the first of equal ones."""
   config, module, streams = embedding.config, embedding.module, embedding.streams
 
   @jax.jit
@@ -76,54 +77,56 @@ def choose(
     videos = jnp.asarray(call(inputs, method='embed_videos'))  # (B, H)
     tokens = batch['tokens']  # (B, S, L)
     texts = jnp.asarray(call(tokens, tokens != PAD, method='embed_captions'))  # (B, S, H)
-    return jnp.where(batch['there'], own_similarity(videos, texts), -jnp.inf).argmax(axis=-1)
+    return jnp.where(batch['is_caption'], own_similarity(videos, texts), -jnp.inf).argmax(axis=-1)
 
-  most, found = max(map(len, candidates)), [0] * len(candidates)
+  most, chosen = max(map(len, candidates)), [0] * len(candidates)
   for _, rows in batches_of(embedding, source, label='choosing captions'):
     shape = (len(rows['video_index']), most)
     tokens = np.full((*shape, embedding.length), PAD, np.int32)
-    there = np.zeros(shape, bool)
+    is_caption = np.zeros(shape, bool)
     for row, index in enumerate(rows['video_index']):
       for slot, caption in enumerate(candidates[index] if index >= 0 else ()):
         tokens[row, slot] = embedding.vocabulary.encode(caption, embedding.length)
-        there[row, slot] = True
-    batch = to_devices({**rows, 'tokens': tokens, 'there': there}, embedding.mesh)
+        is_caption[row, slot] = True
+    batch = to_devices({**rows, 'tokens': tokens, 'is_caption': is_caption}, embedding.mesh)
     best = nearest(embedding.params, batch)
     for index, k in zip(*to_host((batch['video_index'], best))):
       if index >= 0:
-        found[index] = int(k)
-  return found
+        chosen[index] = int(k)
+  return chosen
 
 
 # ------------------------------------------------------------------------------ as a stage
 
 
 def prepare(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
-  """The stage's task: finds its checkpoints; its evaluation does the rest.
+  """The task of a fusion stage: finds its checkpoints. Its evaluation does the rest.
 
   Raises:
     ConfigError: no runs or no embedding are named.
-    DataError: no checkpoint there.
+    DataError: a checkpoint is missing.
   """
   return sources(config, workdir)
 
 
 def sources(config: ConfigDict, workdir: epath.Path) -> dict:
-  """The checkpoints that ``config.fuse`` names: the embedding's, and the runs'."""
+  """The paths of the checkpoints that ``config.fuse`` names: the embedding's, and the runs'."""
   if not (config.fuse.embedding and config.fuse.runs):
     raise ConfigError(
       "a stage with task 'fuse' needs fuse.embedding and fuse.runs, each 'stage:NAME' or a "
       'checkpoint'
     )
-  find = lambda name, key: str(  # noqa: E731
-    restore.find_checkpoint(init_from.source_of(name, workdir), f'config.fuse.{key}')
-  )
+
+  def find(name: str, key: str) -> str:
+    path = init_from.source_of(name, workdir)
+    return str(restore.find_checkpoint(path, f'config.fuse.{key}'))
+
   runs = [find(name, 'runs') for name in config.fuse.runs]
   return {'embedding': find(config.fuse.embedding, 'embedding'), 'runs': runs}
 
 
-def restored_from(paths: Mapping, candidates: int, mesh: Mesh) -> Together:
-  """What ``sources`` found, ready to caption; of each run the best ``candidates`` of its beam.
+def restore_group(paths: Mapping, candidates: int, mesh: Mesh) -> CaptionerGroup:
+  """Restores the checkpoints of ``sources``; each run gives the best ``candidates`` of its beam.
 
   Raises:
     ConfigError: a checkpoint is of another kind, or its beam is too small.

@@ -16,7 +16,7 @@ from vidcap_jax.data import cache
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import ConfigError, DataError, UserError
-from vidcap_jax.evaluation import evaluate
+from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.files import locked, read_json, wait_for, write_json
 from vidcap_jax.inference import predict, rerank
 from vidcap_jax.models import sharding
@@ -96,7 +96,7 @@ def run_one(
   reports: dict[str, dict[str, dict]] = {}  # stage -> split -> scores
   stages = {stage: stage_config(config, stage) for stage in config.order}
   check_stages(stages, mesh)
-  scored = evaluate.scored_stages(config)
+  scored = results.scored_stages(config)
   for stage, its in stages.items():
     finished = restore.finished_stages(workdir)
     wait_for_all(f'before {stage}')  # every process has looked before one writes
@@ -109,10 +109,10 @@ def run_one(
       _say(f'[{stage}] finished before' + _best(finished[stage], its.eval.metric))
     if stage not in scored:
       continue
-    folder = evaluate.results_of(stage, config, workdir)
+    folder = results.folder(stage, config, workdir)
     reports[stage] = evaluate_stage(config, stage, workdir, folder, mesh)
   if len(reports) > 1:
-    _say(evaluate.side_by_side(reports))
+    _say(results.stage_table(reports))
   if rendered and recipe and config.data.recipe.show:
     show_clips(config, workdir, mesh, recipe)
   if any(reports.values()):
@@ -180,7 +180,7 @@ def evaluate_stage(
     filled = report.get('fallback', {}).get('checkpoint')
     made_by = (report.get('checkpoint'), filled, report.get('fusion'), report.get('ensemble'))
     if not same or made_by != (path, second and str(second), fused, None):
-      together = rerank.restored_from(fused, its.fuse.candidates, mesh) if fused else None
+      together = rerank.restore_group(fused, its.fuse.candidates, mesh) if fused else None
       try:
         restored = together.members[0] if together else restore.restore(epath.Path(path), mesh)
       except DataError as error:
@@ -194,7 +194,7 @@ def evaluate_stage(
         restored, config.data.dir, split, folder / split, fallback, together
       )
     if is_main():
-      _say(f'[{stage}] {split}, step {report["checkpoint_step"]}: {evaluate.summary(report)}')
+      _say(f'[{stage}] {split}, step {report["checkpoint_step"]}: {results.summary(report)}')
     reports[split] = report
   return reports
 

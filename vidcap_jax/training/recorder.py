@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.provenance import provenance_of
 from vidcap_jax.distributed.mesh import is_main
-from vidcap_jax.evaluation import diversity, evaluate
+from vidcap_jax.evaluation import diversity, results
 from vidcap_jax.training.metric_log import Journal
 from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import TrainState
@@ -94,7 +94,7 @@ def stage_meta(config: ConfigDict, name: str, stage: Stage, data: TrainData) -> 
     'top_captions': most_frequent(captions),
     'captions': diversity.remember(captions, vocabulary, stage.shape.length),
     'key_frames': data.key_frames,
-    'versions': evaluate.versions(),
+    'versions': results.versions(),
   }
 
 

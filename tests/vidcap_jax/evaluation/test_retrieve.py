@@ -13,7 +13,7 @@ from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import evaluate, retrieval
+from vidcap_jax.evaluation import evaluate, results, retrieval
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.training.metric_log import read_journal
@@ -111,7 +111,7 @@ def test_a_split_without_captions(workdir):
   report = json.loads((workdir / 'eval' / 'test' / 'metrics.json').read_text())
   assert (report['videos'], report['captions'], report['references']) == (2, 0, False)
   assert 'rsum' not in report
-  assert evaluate.summary(report) == '2 videos, no captions to retrieve'
+  assert results.summary(report) == '2 videos, no captions to retrieve'
 
 
 def test_started_again_it_is_finished(workdir, tiny_data, capsys):

@@ -52,9 +52,9 @@ def test_forced_words(restored, tiny_data):
 @pytest.mark.parametrize(
   ('words', 'message'),
   [
-    ('bal', "force: 'bal' is not in the vocabulary, .* near it: ball"),
-    ('zzz', "force: 'zzz' is not in the vocabulary, so the model cannot say it$"),
-    ('one,red ball', r"force: 'red ball' is 2 words to the vocabulary \(red, ball\)"),
+    ('bal', "force: 'bal' .*vocabulary.* ball"),
+    ('zzz', "force: 'zzz' .*vocabulary$"),
+    ('one,red ball', r"force: 'red ball' is 2 words .*\(red, ball\)"),
     ('?', r"force: '\?' is 0 words"),
     ('a,red,ball,one,fast', 'force: 5 words are too many: at most 4'),
   ],
@@ -80,7 +80,7 @@ def test_every_video_once_whatever_the_batch_size(restored, tiny_data):
     )
 
 
-def test_process_0_tells_how_many_videos_are_done(restored, tiny_data, monkeypatch, capsys):
+def test_process_0_shows_progress(restored, tiny_data, monkeypatch, capsys):
   videos, ticks = list(open_split(tiny_data, 'train')) * 3, itertools.count(0, 20)
   clock = types.SimpleNamespace(monotonic=lambda: next(ticks))
   monkeypatch.setattr(progress, 'time', clock)

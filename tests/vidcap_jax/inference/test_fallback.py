@@ -15,7 +15,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import evaluate
+from vidcap_jax.evaluation import results
 from vidcap_jax.inference import captioning, fallback
 from vidcap_jax.training.metric_log import read_journal
 
@@ -92,7 +92,7 @@ def test_in_a_run(run):
     'videos': 1,
     'without_features_of_either': 0,
   }
-  assert evaluate.summary(report).endswith(f'1 of them filled in from {i3d_path}')
+  assert results.summary(report).endswith(f'1 of them filled in from {i3d_path}')
   assert report['distinct_captions'] == len({c['caption'] for c in filled.values()})
   submitted = json.loads((run / 'eval' / 'test' / 'submission_vatex.json').read_text())
   assert submitted == {video: c['caption'] for video, c in filled.items()}
@@ -130,7 +130,7 @@ def test_another_vocabulary_and_videos_without_anything(run, tmp_path):
   assert filled[1]['caption'] == by_second[1]['caption']
   np.testing.assert_allclose(filled[1]['log_prob'], by_second[1]['log_prob'], rtol=1e-5)
   assert filled[1]['checkpoint'] == str(second.path)
-  assert 'videos lack the features of both' in evaluate.summary(
+  assert 'videos lack the features of both' in results.summary(
     {'references': False, 'videos': 5, 'distinct_captions': 5, 'fallback': report}
   )
 

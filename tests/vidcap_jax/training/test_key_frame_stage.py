@@ -13,7 +13,7 @@ from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import evaluate
+from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.training.metric_log import read_journal
@@ -175,7 +175,7 @@ def test_evaluation_goes_by_the_saved_key_frames(finished, tiny_data, tmp_path):
   assert restored.key_frames == {k: v for frames in saved.values() for k, v in frames.items()}
   report = json.loads((workdir / 'eval' / 'test' / 'metrics.json').read_text())
   assert report['key_frames'] == 'all 2 videos have a saved key frame'
-  assert 'all 2 videos have a saved key frame' in evaluate.summary(report)
+  assert 'all 2 videos have a saved key frame' in results.summary(report)
   assert 'key_frames' not in json.loads((workdir / 'eval/joint/test/metrics.json').read_text())
 
   # Other frames, other captions' probabilities; unknown ones are the model's own.
@@ -202,7 +202,7 @@ def test_videos_without_a_saved_key_frame_are_counted(finished, tiny_data, tmp_p
   report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'eval')
   said = "1 of 2 videos have no saved key frame: the model's own is used"
   assert report['key_frames'] == said
-  assert said in evaluate.summary(report)
+  assert said in results.summary(report)
 
   np.save(tmp_path / 'new.npy', np.ones((3, tiny.CHANNELS), np.float32))
   capsys.readouterr()

@@ -1,0 +1,111 @@
+"""Results of evaluation: the folders they are written to, and their text for people."""
+
+import importlib.metadata
+from collections.abc import Mapping
+
+from etils import epath
+from ml_collections import ConfigDict
+
+from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.errors import UserError
+from vidcap_jax.evaluation import retrieval
+from vidcap_jax.files import absolute
+
+CAPTION_TASKS = ('train', 'fuse')  # the tasks of stages that make captions, or rank them
+
+
+def scored_stages(config: ConfigDict) -> list[str]:
+  """The stages of a config that make captions or rank them, in the order they run."""
+  task = config.get('task', 'train')
+  return [name for name in config.order if config.stages[name].get('task', task) in CAPTION_TASKS]
+
+
+def folder(stage: str, config: ConfigDict, workdir: epath.Path) -> epath.Path:
+  """The folder of a stage's results, by split; the last scored stage's results are the run's."""
+  last = stage == scored_stages(config)[-1]
+  return workdir / 'eval' if last else workdir / 'eval' / stage
+
+
+def folder_of(restored: Restored) -> epath.Path:
+  """``folder`` for a checkpoint in the workdir of its run.
+
+  Raises:
+    UserError: the checkpoint is not in a workdir.
+  """
+  stage, path = restored.meta['stage'], absolute(restored.path)  # WORKDIR/checkpoints/STAGE/STEP
+  checkpoints = path.parent.parent
+  if checkpoints.name != 'checkpoints':
+    raise UserError(
+      f'{path} is not in WORKDIR/checkpoints/{stage}, so its results have no default folder; '
+      'give one with --output=DIR'
+    )
+  return folder(stage, restored.config, checkpoints.parent)
+
+
+def versions() -> dict[str, str]:
+  """The versions of the packages that results depend on."""
+  names = ('vidcap_jax', 'jax', 'flax', 'optax', 'orbax-checkpoint', 'grain', 'pycocoevalcap')
+  installed = {}
+  for name in names:
+    try:
+      installed[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout, not installed
+      installed[name] = 'not installed'
+  return installed
+
+
+def summary(report: Mapping) -> str:
+  """A report's scores in a few lines."""
+  if report.get('captions'):
+    return f'{report["videos"]} videos, {report["captions"]} captions\n{retrieval.summary(report)}'
+  if 'captions' in report:
+    return f'{report["videos"]} videos, no captions to retrieve'
+  lines = []
+  if report['references']:
+    names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
+    lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names))
+    if 'oracle_CIDEr' in report:
+      lines.append(
+        f'up to {report["candidates"]} candidates a video: the best of each gives CIDEr '
+        f'{report["oracle_CIDEr"]:.4f}, a random one {report["random_CIDEr"]:.4f}'
+      )
+  else:
+    lines.append('no references to score the captions with')
+  lines.append(_diversity(report))
+  if 'key_frames' in report:
+    lines.append(report['key_frames'])
+  if filled := report.get('fallback'):
+    lines.append(f'{filled["videos"]} of them filled in from {filled["checkpoint"]}')
+    if unseen := filled['without_features_of_either']:
+      lines[-1] += f'; {unseen} videos lack the features of both'
+  return '\n'.join(lines)
+
+
+def stage_table(reports: Mapping[str, Mapping[str, Mapping]]) -> str:
+  """The scores of several stages' captions, a table for each split.
+
+  Args:
+    reports: stage -> split -> the contents of metrics.json; stages without captions are left out.
+  """
+  names = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
+  width = max(map(len, reports))
+  lines = []
+  for split in dict.fromkeys(split for by_split in reports.values() for split in by_split):
+    rows = {stage: by_split.get(split, {}) for stage, by_split in reports.items()}
+    rows = {stage: report for stage, report in rows.items() if 'CIDEr' in report}
+    if rows:
+      lines.append(f'{split:<{width}}  ' + '  '.join(f'{name:>7}' for name in names))
+    for stage, report in rows.items():
+      lines.append(f'{stage:<{width}}  ' + '  '.join(f'{report[name]:7.4f}' for name in names))
+  return '\n'.join(lines)
+
+
+def _diversity(report: Mapping) -> str:
+  """How varied the captions are, in a line."""
+  line = f'{report["videos"]} videos, {report["distinct_captions"]} distinct captions'
+  if 'mean_words' in report:  # absent in reports of earlier versions
+    line += f', {report["mean_words"]:.1f} words each, {report["vocabulary_used"]} different words'
+    if 'novel_captions' in report:
+      return f'{line}; {report["novel_captions"]:.1%} are no training caption'
+    line += '; how many are new is unknown: the checkpoint is too old to hold training captions'
+  return line
