@@ -46,6 +46,7 @@ LAYERS = (
   ('vidcap_jax.config_files',),
   (
     'vidcap_jax.config_diff',
+    'vidcap_jax.config_section',
     'vidcap_jax.extensions',
     'vidcap_jax.files',
     'vidcap_jax.progress',

@@ -83,7 +83,8 @@ def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:
 
 
 def _ranks_captions(path: epath.Path) -> bool:
-  return checkpoint.read_meta(path)['config']['model']['name'] == 'embedding'
+  name = checkpoint.read_meta(path)['config']['model']['name']
+  return not is_captioner(models.find(name)[1])
 
 
 def finished_stages(workdir: epath.Path) -> dict[str, dict]:

@@ -138,7 +138,7 @@ class Captioner:
   rebind: Callable[[Any], 'Captioner'] | None = None
 
 
-def is_captioner(module: nn.Module) -> bool:
+def is_captioner(module: nn.Module | type[nn.Module]) -> bool:
   """Whether a model makes captions; others only compare them with videos."""
   return hasattr(module, 'step')
 

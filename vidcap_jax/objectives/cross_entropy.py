@@ -1,18 +1,19 @@
 """Word-level cross entropy."""
 
-from collections.abc import Mapping
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from ml_collections import ConfigDict
 
+from vidcap_jax.config_section import read_section
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
 from vidcap_jax.models.layers.attention import at_least_float32
-from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.objectives.objective import NoSettings, Objective
 
 Array = jax.Array
 
@@ -71,7 +72,7 @@ def caption_loss(
     (sum, count); the model's own losses (``Extras.aux``) are added under the word mask.
 
   Raises:
-    ConfigError: the model draws at random: what it draws by would not be trained.
+    ConfigError: the model makes random choices, whose distribution this loss would not train.
   """
   _, S, L = targets.shape
   noise_key, sampling_key = jax.random.split(key)
@@ -98,43 +99,73 @@ def caption_loss(
   return total + aux.astype(total.dtype), count
 
 
-def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+def make(
+  settings: NoSettings, config: ConfigDict, module: nn.Module, tokens_per_step: float | None
+) -> Objective:
   """Cross entropy of all captions, with ``train.label_smoothing`` and scheduled sampling."""
+  sampling = read_sampling(config)
 
-  def loss(params, batch, inputs, key, epoch, kept):
+  def loss(params, batch, inputs, key, epoch, state):
     total, count = caption_loss(
       bind(module, params),
       inputs,
       batch['captions'],
       key,
       smoothing=config.train.label_smoothing,
-      own_words=own_word_ratio(config.train.scheduled_sampling, epoch),
+      own_words=own_word_ratio(sampling, epoch),
     )
     mean = total / jnp.maximum(count, jnp.ones_like(count))
     value = total / tokens_per_step if tokens_per_step else mean
-    return value, ({'loss': mean}, kept)
+    return value, ({'loss': mean}, state)
 
   return Objective(loss)
 
 
-def own_word_ratio(settings: Mapping, epoch: Array) -> Array | None:
-  """Scheduled sampling's ratio at an epoch (a float scalar, from 0); None if it is off.
+@dataclasses.dataclass(frozen=True)
+class ScheduledSampling:
+  """Scheduled sampling: how often a step reads the model's own word (``train.scheduled_sampling``).
 
-  ``linear``: 0 until ``start_epoch``, then ``increase`` more every ``every_epochs`` epochs, at most
-  ``most``. ``inverse_sigmoid`` (STaTS): 1 - eta / (eta + exp(p / eta)) with p the whole epoch.
+  Attributes:
+    name: off | linear | inverse_sigmoid (STaTS).
+    start_epoch: linear: the ratio is 0 before this epoch.
+    every_epochs: linear: epochs from one increase to the next.
+    increase: linear: what is added to the ratio each time.
+    most: linear: the largest ratio.
+    eta: inverse_sigmoid: 1 - eta / (eta + exp(p / eta)) with p the whole epoch.
+  """
+
+  name: str = 'off'
+  start_epoch: float = 5.0
+  every_epochs: float = 5.0
+  increase: float = 0.05
+  most: float = 0.25
+  eta: float = 24.0
+
+  def __post_init__(self):
+    if self.name not in ('off', 'linear', 'inverse_sigmoid'):
+      raise ConfigError(
+        f'unknown train.scheduled_sampling.name {self.name!r}; known: off, linear, inverse_sigmoid'
+      )
+
+
+def read_sampling(config: ConfigDict) -> ScheduledSampling:
+  """A stage's scheduled sampling.
 
   Raises:
-    ConfigError: an unknown schedule name.
+    ConfigError: an unknown name or key.
   """
-  name = settings['name']
+  section = config.train.scheduled_sampling
+  return read_section(ScheduledSampling, section, 'train.scheduled_sampling')
+
+
+def own_word_ratio(sampling: ScheduledSampling, epoch: Array) -> Array | None:
+  """Scheduled sampling's ratio at an epoch (a float scalar, from 0); None if it is off."""
   # Steps divided by the steps of an epoch may fall short of the whole number.
   floor = lambda x: jnp.floor(x + 1e-4)  # noqa: E731
-  if name == 'off':
+  if sampling.name == 'off':
     return None
-  if name == 'linear':
-    times = floor((epoch - settings['start_epoch']) / settings['every_epochs']) + 1
-    return jnp.clip(settings['increase'] * times, 0.0, settings['most'])
-  if name == 'inverse_sigmoid':
-    eta = settings['eta']
-    return 1 - eta / (eta + jnp.exp(floor(epoch) / eta))
-  raise ConfigError(f'unknown scheduled_sampling {name!r}; known: off, linear, inverse_sigmoid')
+  if sampling.name == 'linear':
+    times = floor((epoch - sampling.start_epoch) / sampling.every_epochs) + 1
+    return jnp.clip(sampling.increase * times, 0.0, sampling.most)
+  eta = sampling.eta
+  return 1 - eta / (eta + jnp.exp(floor(epoch) / eta))

@@ -1,5 +1,6 @@
 """Ranking losses of the video-semantic embedding: a video's own captions before all others."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,6 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.vocabulary import PAD
-from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.embedding import own_similarity, similarity
 from vidcap_jax.objectives.objective import Objective
 
@@ -41,8 +41,8 @@ def hinge(
   B = len(videos)
   own = own_similarity(videos, captions)  # (B, S)
   every = similarity(videos, captions)  # (B, B, S): video, and whose caption
-  there = used.any(axis=1)[:, None, None] & used[None]  # (B, B, S)
-  other = there & ~jnp.eye(B, dtype=bool)[..., None]
+  present = used.any(axis=1)[:, None, None] & used[None]  # (B, B, S)
+  other = present & ~jnp.eye(B, dtype=bool)[..., None]
   every = jnp.where(other, every, -jnp.inf)
   if hardest:
     to_videos = jax.nn.relu(margin - own + every.max(axis=0))  # (B, S)
@@ -56,27 +56,41 @@ def hinge(
   return total, used.sum(dtype=total.dtype)
 
 
-def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
-  """The mean hinge loss of a batch's captions; ``config.objective`` may set what ``hinge`` takes.
+@dataclasses.dataclass(frozen=True)
+class EmbeddingLossConfig:
+  """Settings of the objective ``embedding``.
+
+  Attributes:
+    margin: by which a caption and its own video are to be closer than with any other, in cosines.
+    hardest: whether the nearest other counts alone; False: all others of a batch.
+  """
+
+  margin: float = 0.2
+  hardest: bool = True
+
+
+def make(
+  settings: EmbeddingLossConfig,
+  config: ConfigDict,
+  module: nn.Module,
+  tokens_per_step: float | None,
+) -> Objective:
+  """The mean hinge loss of a batch's captions.
 
   It is a mean over captions: how many words they have (``tokens_per_step``) does not matter.
-
-  Raises:
-    ConfigError: a setting other than ``margin`` and ``hardest``.
   """
-  settings = {name: value for name, value in config.objective.items() if name != 'name'}
-  if unknown := sorted(settings.keys() - {'margin', 'hardest'}):
-    raise ConfigError(f'objective embedding has no setting {unknown}; it has: margin, hardest')
 
-  def loss(params, batch, inputs, key, epoch, kept):
+  def loss(params, batch, inputs, key, epoch, state):
     call: Callable[..., Any] = functools.partial(module.apply, {'params': params})
     captions = batch['captions']
     mask = captions != PAD  # (B, S, L)
     noise = call(key, inputs, *captions.shape[1:], method='noise')
     videos = call(inputs, noise.encoder, method='embed_videos')  # (B, H)
     texts = call(captions, mask, noise.steps, method='embed_captions')  # (B, S, H)
-    total, count = hinge(videos, texts, mask.any(axis=-1), **settings)
+    total, count = hinge(
+      videos, texts, mask.any(axis=-1), margin=settings.margin, hardest=settings.hardest
+    )
     mean = total / jnp.maximum(count, jnp.ones_like(count))
-    return mean, ({'loss': mean}, kept)
+    return mean, ({'loss': mean}, state)
 
   return Objective(loss)

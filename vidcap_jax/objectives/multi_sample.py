@@ -2,9 +2,11 @@
 
 Of K independent runs over a caption Y, each with draws m_k of its own, the bound is log of the mean
 of p(Y | m_k). Its gradient has a part through the words and one through the draws, where each
-run's signal is measured against what the others say of it (leave-one-out baselines). Everything
+run's signal is measured against the mean of the others (leave-one-out baselines). Everything
 stays in logarithms: p itself is near e^-900 for a caption of twenty words early in training.
 """
+
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -30,8 +32,8 @@ def log_geometric_means(log_p: Array) -> Array:
   """Equation 16: log f, for each k the mean of the others' log p: (…, K)."""
   K = log_p.shape[-1]
   others = ~jnp.eye(K, dtype=bool).reshape((1,) * (log_p.ndim - 1) + (K, K))
-  kept = jnp.where(others, log_p[..., None, :], jnp.zeros_like(log_p[..., None, :]))
-  return kept.sum(axis=-1) / (K - 1)
+  masked = jnp.where(others, log_p[..., None, :], jnp.zeros_like(log_p[..., None, :]))
+  return masked.sum(axis=-1) / (K - 1)
 
 
 def signals(log_p: Array) -> Array:
@@ -96,27 +98,41 @@ def multi_sample_loss(
   return total, total - score_term(log_p, log_p_draws).sum()
 
 
-def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+@dataclasses.dataclass(frozen=True)
+class MultiSampleConfig:
+  """Settings of the objective ``multi_sample``.
+
+  Attributes:
+    draws: K, runs over each caption; at least 2.
+  """
+
+  draws: int = 10
+
+  def __post_init__(self):
+    if self.draws < 2:
+      raise ConfigError(f'objective.draws is {self.draws}; leave-one-out baselines need at least 2')
+
+
+def make(
+  settings: MultiSampleConfig, config: ConfigDict, module: nn.Module, tokens_per_step: float | None
+) -> Objective:
   """The multi-sample bound with ``objective.draws`` runs of each caption, per word.
 
   Raises:
-    ConfigError: fewer than 2 draws (the baselines need another one), or a setting that this
-      objective has no place for.
+    ConfigError: the config asks for label smoothing or scheduled sampling.
   """
-  K = config.objective.get('draws', 10)
-  if K < 2:
-    raise ConfigError(f'objective.draws is {K}; leave-one-out baselines need at least 2')
+  K = settings.draws
   if config.train.label_smoothing or config.train.scheduled_sampling.name != 'off':
     raise ConfigError(
       'objective multi_sample bounds the likelihood of the captions as they are: '
       "train.label_smoothing must be 0 and train.scheduled_sampling.name 'off'"
     )
 
-  def loss(params, batch, inputs, key, epoch, kept):
+  def loss(params, batch, inputs, key, epoch, state):
     captioner, captions = bind(module, params), batch['captions']
     total, surrogate = multi_sample_loss(captioner, inputs, captions, key, K)
     count = jnp.maximum((captions != PAD).sum(dtype=total.dtype), 1)
-    return surrogate / (tokens_per_step or count), ({'loss': total / count}, kept)
+    return surrogate / (tokens_per_step or count), ({'loss': total / count}, state)
 
   return Objective(loss)
 

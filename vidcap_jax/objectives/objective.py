@@ -9,10 +9,10 @@ import jax
 from vidcap_jax.data.vocabulary import Vocabulary
 
 Array = jax.Array
-LOOK = 10  # steps: to look at a result keeps the device waiting
+STOP_CHECK_STEPS = 10  # Reading a result keeps the device waiting, so not every step is checked.
 
 
-def _nothing_kept(videos: int, captions: int) -> Any:
+def _no_state(videos: int, captions: int) -> Any:
   return {}
 
 
@@ -25,27 +25,33 @@ class Objective:
   """What a stage of training needs to know of its objective.
 
   Attributes:
-    loss: (params, batch, inputs, key, epoch, kept) -> (scalar to minimise, (report, kept)).
+    loss: (params, batch, inputs, key, epoch, state) -> (scalar to minimise, (report, state)).
       ``batch`` holds captions (B, S, L), caption_index (B, S) and video_index (B,), -1 for padding,
       and ``tables``; ``key`` is the step's; ``epoch`` () counts from 0 and has a fraction; the
       report's scalars are logged, 'loss' among them, in a unit that batches can be compared by.
-    kept: (videos, most captions of one) -> what is kept from step to step, for each video of the
-      training split or in all, as a pytree of arrays; it is part of every checkpoint.
+    initial_state: (videos of the training split, most captions of one) -> the state that the loss
+      gets and returns at each step, a pytree of arrays; it is part of every checkpoint.
     tables: (captions of each video of the training split, vocabulary) -> a pytree of arrays that is
       made once and does not change; every batch carries it.
-    draws: name -> (params, batch, inputs, key) -> arrays (B, …). What ``host`` looks at, made
-      before each step with the step's own parameters and key.
-    host: (captions of each video, vocabulary) -> a function (drawn, video_index) -> name -> arrays
-      (B, …), which the batch carries in ``drawn`` beside the ``draws``. It works outside the
-      compiled step on this host's rows; ``drawn`` has a function for each of ``draws`` that waits
-      for its result, so that the device makes the later ones while the host looks at the first.
-    stop: (report, as numbers) -> why the stage should end here, or ''; asked at every step whose
-      number LOOK divides, whatever is logged: it decides what is trained.
+    device_samples: name -> (params, batch, inputs, key) -> arrays (B, …). Computed before each step
+      with the step's own parameters and key, for ``host_reward``.
+    host_reward: (captions of each video, vocabulary) -> a function (samples, video_index) -> name
+      -> arrays (B, …), which the batch carries in ``drawn`` beside the ``device_samples``. It runs
+      outside the compiled step on this host's rows; ``samples`` has a function for each of
+      ``device_samples`` that waits for its result, so that the device computes the later ones while
+      the host scores the first.
+    stop: (report, as numbers) -> why the stage should end here, or ''; called at every step whose
+      number STOP_CHECK_STEPS divides, whatever is logged, since it decides what is trained.
   """
 
   loss: Callable[..., tuple[Array, tuple[dict[str, Array], Any]]]
-  kept: Callable[[int, int], Any] = _nothing_kept
+  initial_state: Callable[[int, int], Any] = _no_state
   tables: Callable[[Sequence[Sequence[str]], Vocabulary], Any] = _no_tables
-  draws: Mapping[str, Callable[..., Array]] = dataclasses.field(default_factory=dict)
-  host: Callable[[Sequence[Sequence[str]], Vocabulary], Callable[..., dict]] | None = None
+  device_samples: Mapping[str, Callable[..., Array]] = dataclasses.field(default_factory=dict)
+  host_reward: Callable[[Sequence[Sequence[str]], Vocabulary], Callable[..., dict]] | None = None
   stop: Callable[[Mapping[str, float]], str] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSettings:
+  """The settings of an objective that has none."""

@@ -5,6 +5,7 @@ reward of the key frame between them; the key frame's attention is pushed up whe
 risen since the last epoch, down where it has fallen.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +20,12 @@ from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
 from vidcap_jax.models.layers.attention import at_least_float32
-from vidcap_jax.objectives.cross_entropy import cross_entropy, own_word_ratio, token_log_probs
+from vidcap_jax.objectives.cross_entropy import (
+  cross_entropy,
+  own_word_ratio,
+  read_sampling,
+  token_log_probs,
+)
 from vidcap_jax.objectives.objective import Objective
 
 Array = jax.Array
@@ -152,29 +158,46 @@ def renew(table: Array, batch: Mapping, R: Array) -> tuple[Array, Array]:
   return change, table.at[rows, columns].set(R.astype(table.dtype), mode='drop')
 
 
-def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+@dataclasses.dataclass(frozen=True)
+class RefocusLossConfig:
+  """Settings of the objective ``refocus``.
+
+  Attributes:
+    beta: weight of the rewards' loss, equation 22; 0: both passes' cross entropy alone.
+    reward_loss: eq21, as its text means it | eq21_printed | eq19.
+  """
+
+  beta: float = 0.03
+  reward_loss: str = 'eq21'
+
+  def __post_init__(self):
+    if self.reward_loss not in REWARD_LOSSES:
+      raise ConfigError(
+        f'unknown objective.reward_loss {self.reward_loss!r}; known: {", ".join(REWARD_LOSSES)}'
+      )
+
+
+def make(
+  settings: RefocusLossConfig, config: ConfigDict, module: nn.Module, tokens_per_step: float | None
+) -> Objective:
   """Equation 22: its sum over captions divided by their words, as the cross entropy is.
 
-  ``objective.beta`` weighs the reward's loss, ``objective.reward_loss`` is a key of
-  ``REWARD_LOSSES``. At beta 0 no rewards are looked at: both passes learn to caption.
-
-  R of every caption is kept from one epoch to the next. In the first epoch there is none to
-  compare with, so that it adds no loss of rewards.
+  At beta 0 no rewards are computed: both passes learn to caption. R of every caption is kept from
+  one epoch to the next. In the first epoch there is none to compare with, so that it adds no loss
+  of rewards.
 
   Raises:
-    ConfigError: the model does not pass over the video twice, or an unknown reward loss.
+    ConfigError: the model does not pass over the video twice.
   """
   passes = getattr(module.config, 'passes', 1)
-  beta, name = config.objective.beta, config.objective.reward_loss
+  beta, sampling = settings.beta, read_sampling(config)
   if passes != 2:
     raise ConfigError(
       f'objective.name refocus compares two passes over a video, this model makes {passes}; '
       "set model.name 'refocus' with model.passes 2, or another objective"
     )
-  if name not in REWARD_LOSSES:
-    raise ConfigError(f'unknown objective.reward_loss {name!r}; known: {", ".join(REWARD_LOSSES)}')
 
-  def loss(params, batch, inputs, key, epoch, kept):
+  def loss(params, batch, inputs, key, epoch, state):
     targets = batch['captions']
     totals, count, memory = passes_loss(
       bind(module, params),
@@ -182,26 +205,26 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
       targets,
       key,
       smoothing=config.train.label_smoothing,
-      own_words=own_word_ratio(config.train.scheduled_sampling, epoch),
+      own_words=own_word_ratio(sampling, epoch),
     )
     words = jnp.maximum(count, jnp.ones_like(count))
     total = totals.sum()
     report = {'first_pass': totals[0] / words, 'second_pass': totals[1] / words}
     if beta:
       # The encoder has no dropout, so that its memory serves here too.
-      still = jax.lax.stop_gradient((params, memory))
-      R = rewards(bind(module, still[0]), still[1], targets)
-      change, kept = renew(kept, batch, R)
+      fixed_params, fixed_memory = jax.lax.stop_gradient((params, memory))
+      R = rewards(bind(module, fixed_params), fixed_memory, targets)
+      change, state = renew(state, batch, R)
       focus = memory.focus
       log_alphas = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
       wide = [jnp.broadcast_to(x[:, None], R.shape) for x in log_alphas]
-      pushed = REWARD_LOSSES[name](change, *wide).sum()
+      pushed = REWARD_LOSSES[settings.reward_loss](change, *wide).sum()
       total += beta * pushed.astype(total.dtype)
       report |= {'reward': R.sum() / words, 'reward_loss': pushed / words}
     report['loss'] = total / words
-    return total / (tokens_per_step or words), (report, kept)
+    return total / (tokens_per_step or words), (report, state)
 
-  def first(videos, captions):
+  def initial_state(videos, captions):
     return jnp.full((videos, captions), jnp.nan, jnp.float32) if beta else {}
 
-  return Objective(loss, first)
+  return Objective(loss, initial_state)

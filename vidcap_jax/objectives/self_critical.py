@@ -8,27 +8,90 @@ gradient is REINFORCE's. Sampling, baseline, rewards and update are one compiled
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from ml_collections import ConfigDict
 
-from vidcap_jax.data.vocabulary import EOS, PAD, Vocabulary
-from vidcap_jax.decoding.constraints import WORDS_ONLY, constrain
-from vidcap_jax.decoding.unroll import Unrolled, greedy, sample, sample_on_tape, teacher_forcing
+from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.captioner import Captioner, Inputs, Noise, bind
-from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio, token_log_probs
+from vidcap_jax.models.captioner import Captioner, Inputs, bind
+from vidcap_jax.objectives import sampling
+from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio, read_sampling
 from vidcap_jax.objectives.objective import Objective
 from vidcap_jax.rewards import HOST_REWARDS, REWARDS, check_rewards, score
-from vidcap_jax.rewards.references import make_references
+from vidcap_jax.rewards.references import References, make_references
 
 Array = jax.Array
 
 BASELINES = ('greedy', 'others', 'none')
 GRADIENTS = ('tape', 'replay')
+
+
+@dataclasses.dataclass(frozen=True)
+class CollapseConfig:
+  """When samples count as collapsed: the stage then ends with an explanation.
+
+  Attributes:
+    reward: mean reward below which samples count as collapsed.
+    ended: share of samples that end, below which they do too.
+    steps: so many steps one after the other end the stage; at least 1.
+  """
+
+  reward: float = 0.01
+  ended: float = 0.05
+  steps: int = 200
+
+
+def _default_rewards() -> dict[str, float]:
+  return {'cider': 1.0, 'bleu4': 0.5, 'rouge_l': 0.0, 'meteor': 0.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfCriticalConfig:
+  """Settings of the objective ``self_critical``.
+
+  Attributes:
+    rewards: name -> weight (vidcap_jax/rewards): CIDEr-D counts to 10, all others to 1.
+    count_eos: whether the end of a caption is one of its words.
+    samples: K, captions of each video.
+    baseline: greedy (reward of the greedy caption) | others (mean of a video's other samples) |
+      none.
+    gradient: tape: of the sampling itself | replay: samples are read again, with less memory.
+    micro_batches: replay: parts of the batch, computed one after another: less memory.
+    cross_entropy: weight of the cross entropy of the batch's captions, which is added.
+    from_scratch: whether training may begin without a trained model.
+    collapse: when the stage ends because samples have collapsed.
+  """
+
+  rewards: Mapping[str, float] = dataclasses.field(default_factory=_default_rewards)
+  count_eos: bool = True
+  samples: int = 1
+  baseline: str = 'greedy'
+  gradient: str = 'tape'
+  micro_batches: int = 1
+  cross_entropy: float = 0.0
+  from_scratch: bool = False
+  collapse: CollapseConfig = CollapseConfig()
+
+  def __post_init__(self):
+    check_rewards(self.rewards)
+    for name, known in (('baseline', BASELINES), ('gradient', GRADIENTS)):
+      if (value := getattr(self, name)) not in known:
+        raise ConfigError(f'unknown objective.{name} {value!r}; known: {", ".join(known)}')
+    least = 2 if self.baseline == 'others' else 1
+    if self.samples < least:
+      raise ConfigError(
+        f'objective.samples is {self.samples}; baseline {self.baseline!r} needs at least {least}'
+      )
+    if self.collapse.steps < 1:
+      raise ConfigError(f'objective.collapse.steps={self.collapse.steps}: must be at least 1')
+    if not 0 <= self.cross_entropy < math.inf:
+      raise ConfigError(f'objective.cross_entropy={self.cross_entropy}: 0 or more, and finite')
+    if self.micro_batches > 1 and self.gradient != 'replay':
+      raise ConfigError("objective.micro_batches needs objective.gradient='replay'")
 
 
 def policy_loss(log_prob: Array, tokens: Array, advantage: Array) -> Array:
@@ -50,130 +113,17 @@ def mean_of_others(reward: Array) -> Array:
   return (reward.sum(axis=-1, keepdims=True) - reward) / (K - 1)
 
 
-def draw(captioner: Captioner, inputs: Inputs, key: Array, K: int, L: int) -> Array:
-  """K captions (B, K, L) of each video, drawn from the model under dropout.
-
-  Args:
-    captioner: not to be differentiated.
-    key: of this step.
-  """
-  draws, noise = _random(captioner, inputs, key, K, L)
-  memory = captioner.encode(inputs, noise.encoder, train=True)
-  return sample(captioner, memory, draws, noise=noise.steps, train=True).tokens
+def total(parts: Mapping[str, Array], weights: Mapping[str, float]) -> Array:
+  """The weighted sum of rewards."""
+  return functools.reduce(jnp.add, (weights[name] * part for name, part in parts.items()))
 
 
-def replay(
-  captioner: Captioner, inputs: Inputs, key: Array, tokens: Array, parts: int = 1
-) -> tuple[Array, Array]:
-  """How likely the model was to ``draw`` tokens (B, K, L) with this key, by teacher forcing.
-
-  Args:
-    parts: the videos are read in so many parts one after another, and once more for the gradient of
-      each: less memory for more time. It divides B.
-
-  Returns:
-    log_prob (B, K, L) of each token, anything at PAD; draw_log_prob (B, K, L) of what the model
-    drew beside words (hard attention), zeros for most.
-  """
-  _, noise = _random(captioner, inputs, key, *tokens.shape[1:])
-
-  def read(inputs, noise, tokens):
-    memory = captioner.encode(inputs, noise.encoder, train=True)
-    unrolled = teacher_forcing(captioner, memory, tokens, noise.steps, train=True)
-    return log_probs(captioner, unrolled, tokens)
-
-  if parts == 1:
-    return read(inputs, noise, tokens)
-  progress = inputs.progress
-
-  def read_part(part):
-    inputs, noise, tokens = part
-    return read(dataclasses.replace(inputs, progress=progress), noise, tokens)
-
-  videos = (dataclasses.replace(inputs, progress=None), noise.encoder, tokens)
-  (inputs, encoder, tokens), steps = (
-    jax.tree.map(functools.partial(_in_parts, parts, axis), tree)
-    for axis, tree in enumerate((videos, noise.steps))
-  )
-  made = jax.lax.map(jax.checkpoint(read_part), (inputs, Noise(encoder, steps), tokens))
-  whole = lambda x: jnp.moveaxis(x, 0, 1).reshape(-1, *x.shape[2:])  # noqa: E731
-  log_prob, draw_log_prob = map(whole, made)
-  return log_prob, draw_log_prob
-
-
-def _in_parts(parts: int, axis: int, x: Array) -> Array:
-  """Splits the videos on an axis of x into parts, which come first.
-
-  A part has every parts-th video: of each device's videos as many.
-  """
-  x = x.reshape(*x.shape[:axis], -1, parts, *x.shape[axis + 1 :])
-  return jnp.moveaxis(x, axis + 1, 0)
-
-
-def draw_on_tape(
-  captioner: Captioner, inputs: Inputs, key: Array, K: int, L: int
-) -> tuple[Array, Array, Array]:
-  """``draw`` and ``replay`` in one: the states of the sampling are kept to be differentiated."""
-  draws, noise = _random(captioner, inputs, key, K, L)
-  memory = captioner.encode(inputs, noise.encoder, train=True)
-  tokens, unrolled = sample_on_tape(captioner, memory, draws, noise.steps)
-  return tokens, *log_probs(captioner, unrolled, tokens)
-
-
-def _random(
-  captioner: Captioner, inputs: Inputs, key: Array, K: int, L: int
-) -> tuple[Array, Noise]:
-  """A number for each word (L, B, K), and the model's noise."""
-  noise_key, draw_key = jax.random.split(key)
-  draws = jax.random.uniform(draw_key, (L, inputs.batch_size, K))
-  return draws, captioner.noise(noise_key, inputs, K, L)
-
-
-def log_probs(captioner: Captioner, unrolled: Unrolled, tokens: Array) -> tuple[Array, Array]:
-  """Of tokens (B, K, L) and of the draws beside them, as ``replay`` returns them.
-
-  The vocabulary product is taken over all words at once. As the sampler never draws ``<UNK>`` and
-  the like, the other words' probabilities sum to 1.
-  """
-  hidden = jnp.moveaxis(unrolled.hidden, 0, 2)  # (B, K, L, H)
-  logits = captioner.logits(hidden.reshape(-1, hidden.shape[-1]))
-  log_prob = token_log_probs(constrain(WORDS_ONLY, logits), tokens.reshape(-1))
-  log_prob = log_prob.reshape(tokens.shape)
-  if unrolled.draw_log_prob is None:
-    return log_prob, jnp.zeros_like(log_prob)
-  return log_prob, jnp.moveaxis(unrolled.draw_log_prob, 0, 2).astype(log_prob.dtype)
-
-
-def greedy_captions(captioner: Captioner, inputs: Inputs, L: int) -> Array:
-  """What the model says by itself, without dropout: (B, 1, L)."""
-  memory = captioner.encode(dataclasses.replace(inputs, progress=None), None, train=False)
-  return greedy(captioner, memory, L).tokens
-
-
-def statistics(tokens: Array, log_prob: Array, used: Array) -> dict[str, Array]:
-  """What samples (B, K, L) of the videos in use (B,) are like.
-
-  Returns:
-    Means over samples: words, share that ended, share of different captions in the batch; and the
-    entropy of a word's distribution, estimated by minus its log-probability.
-  """
-  dtype = log_prob.dtype
-  there = used[:, None] & (tokens != PAD).any(axis=-1)  # (B, K)
-  count = jnp.maximum(there.sum(dtype=dtype), 1)
-  mean = lambda x: jnp.where(there, x.astype(dtype), 0).sum() / count  # noqa: E731
-  is_word = (tokens != PAD) & there[..., None]
-  rows = tokens.reshape(-1, tokens.shape[-1])
-  same = (rows[:, None] == rows[None]).all(axis=-1) & there.reshape(1, -1)
-  first = ~jnp.tril(same, -1).any(axis=-1).reshape(there.shape)
-  return {
-    'words': mean((is_word & (tokens != EOS)).sum(axis=-1)),
-    'ended': mean((tokens == EOS).any(axis=-1)),
-    'distinct': mean(first),
-    'entropy': jnp.where(is_word, -log_prob, 0).sum() / jnp.maximum(is_word.sum(dtype=dtype), 1),
-  }
-
-
-def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -> Objective:
+def make(
+  settings: SelfCriticalConfig,
+  config: ConfigDict,
+  module: nn.Module,
+  tokens_per_step: float | None,
+) -> Objective:
   """``objective.rewards`` of ``objective.samples`` captions of each video, less their baseline.
 
   The baseline is the reward of the model's greedy caption, the mean of the video's other samples
@@ -183,136 +133,191 @@ def make(config: ConfigDict, module: nn.Module, tokens_per_step: float | None) -
   Raises:
     ConfigError: settings that make no sense together, or training that would begin from nothing.
   """
-  check(config)
-  o = config.objective
-  K, weights = o.samples, {name: weight for name, weight in o.rewards.items() if weight}
-  on_device = tuple(name for name in weights if name in REWARDS)
-  on_host = tuple(name for name in weights if name not in REWARDS)
-
-  def sampling(params, batch, inputs, key):
-    L = batch['captions'].shape[-1]
-    return draw(bind(module, params), inputs, jax.random.split(key)[0], K, L)
-
-  def baseline_captions(params, batch, inputs, key):
-    return greedy_captions(bind(module, params), inputs, batch['captions'].shape[-1])
-
-  def loss(params, batch, inputs, key, epoch, kept):
-    sample_key, xe_key = jax.random.split(key)
-    captioner, still = bind(module, params), bind(module, jax.lax.stop_gradient(params))
-    L, drawn = batch['captions'].shape[-1], batch.get('drawn', {})
-
-    def rewards(tokens, side):  # name -> (B, K or 1)
-      made = score(on_device, tokens, batch['tables'], batch['video_index'], count_eos=o.count_eos)
-      return made | {name: drawn[f'{name} of {side}'] for name in on_host}
-
-    if o.gradient == 'tape' and not drawn:
-      tokens, log_prob, draws = draw_on_tape(captioner, inputs, sample_key, K, L)
-    else:
-      tokens = drawn['samples'] if drawn else draw(still, inputs, sample_key, K, L)
-      log_prob, draws = replay(captioner, inputs, sample_key, tokens, o.micro_batches)
-    parts = rewards(tokens, 'samples')
-    reward = total(parts, weights)  # (B, K)
-    baseline = jnp.zeros_like(reward)
-    if o.baseline == 'greedy':
-      own = drawn['greedy'] if drawn else greedy_captions(still, inputs, L)
-      baseline = jnp.broadcast_to(total(rewards(own, 'greedy'), weights), reward.shape)
-    elif o.baseline == 'others':
-      baseline = mean_of_others(reward)
-    used = batch['video_index'] >= 0
-    tokens = jnp.where(used[:, None, None], tokens, PAD)
-    words = jnp.maximum((tokens != PAD).sum(dtype=reward.dtype), 1)
-    value = policy_loss(log_prob + draws, tokens, reward - baseline) / words
-    videos = jnp.maximum(used.sum(dtype=reward.dtype), 1) * K
-    mean = lambda x: jnp.where(used[:, None], x, 0).sum() / videos  # noqa: E731
-    report = {'reward': mean(reward), 'baseline': mean(baseline)}
-    report |= {f'reward_{name}': mean(part) for name, part in parts.items()}
-    report |= statistics(tokens, log_prob, used)
-    if o.cross_entropy:
-      xe, count = caption_loss(
-        captioner,
-        inputs,
-        batch['captions'],
-        xe_key,
-        smoothing=config.train.label_smoothing,
-        own_words=own_word_ratio(config.train.scheduled_sampling, epoch),
-      )
-      xe /= jnp.maximum(count, jnp.ones_like(count))
-      value += o.cross_entropy * xe
-      report['cross_entropy'] = xe
-    bad = (report['reward'] < o.collapse.reward) | (report['ended'] < o.collapse.ended)
-    kept = {'collapsed': jnp.where(bad, kept['collapsed'] + 1, 0)}
-    return value, (report | {'loss': value, 'collapsed': kept['collapsed']}, kept)
-
-  def tables(captions: Sequence[Sequence[str]], vocabulary: Vocabulary):
-    return make_references(captions, vocabulary, count_eos=o.count_eos)
-
-  draws = {'samples': sampling}
-  if o.baseline == 'greedy':
-    draws['greedy'] = baseline_captions
-
-  def host(captions: Sequence[Sequence[str]], vocabulary: Vocabulary):
-    programs = {name: HOST_REWARDS[name](captions, vocabulary) for name in on_host}
-
-    def look(drawn, rows):
-      return {
-        f'{name} of {side}': program(tokens(), rows)
-        for side, tokens in drawn.items()
-        for name, program in programs.items()
-      }
-
-    return look
-
-  def stop(report: Mapping[str, float]) -> str:
-    if report['collapsed'] < o.collapse.steps:
-      return ''
-    return (
-      f'samples have collapsed: for {report["collapsed"]:.0f} steps they earned less than '
-      f'objective.collapse.reward={o.collapse.reward} or fewer than '
-      f'objective.collapse.ended={o.collapse.ended} of them ended (now {report["reward"]:.3f} and '
-      f'{report["ended"]:.3f}). Lower optimizer.learning_rate, or start from a better checkpoint'
-    )
-
-  kept = lambda videos, captions: {'collapsed': jnp.int32(0)}  # noqa: E731
-  if not on_host:
-    return Objective(loss, kept, tables, stop=stop)
-  return Objective(loss, kept, tables, draws, host, stop)
+  check(settings, config)
+  parts = _SelfCritical(settings, config, module)
+  objective = Objective(parts.loss, _initial_state, parts.tables, stop=parts.stop)
+  if not parts.on_host:
+    return objective
+  return dataclasses.replace(
+    objective, device_samples=parts.device_samples(), host_reward=parts.host_reward
+  )
 
 
-def total(parts: Mapping[str, Array], weights: Mapping[str, float]) -> Array:
-  """The weighted sum of rewards."""
-  return functools.reduce(jnp.add, (weights[name] * part for name, part in parts.items()))
-
-
-def check(config: ConfigDict) -> None:
-  """ConfigError for settings that make no sense together; see ``make``."""
-  o = config.objective
-  check_rewards(o.rewards)
-  for name, known in (('baseline', BASELINES), ('gradient', GRADIENTS)):
-    if o[name] not in known:
-      raise ConfigError(f'unknown objective.{name} {o[name]!r}; known: {", ".join(known)}')
-  if o.samples < 1 or (o.baseline == 'others' and o.samples < 2):
-    raise ConfigError(
-      f'objective.samples is {o.samples}; baseline {o.baseline!r} needs at least '
-      f'{2 if o.baseline == "others" else 1}'
-    )
-  if o.collapse.steps < 1:
-    raise ConfigError(f'objective.collapse.steps={o.collapse.steps}: must be at least 1')
-  if not 0 <= o.cross_entropy < math.inf:
-    raise ConfigError(f'objective.cross_entropy={o.cross_entropy}: 0 or more, and finite')
-  if o.micro_batches > 1 and o.gradient != 'replay':
-    raise ConfigError("objective.micro_batches needs objective.gradient='replay'")
-  if o.micro_batches < 1 or config.train.batch_size % o.micro_batches:
+def check(settings: SelfCriticalConfig, config: ConfigDict) -> None:
+  """ConfigError for settings that do not fit the rest of the config."""
+  if settings.micro_batches < 1 or config.train.batch_size % settings.micro_batches:
     raise ConfigError(
       f'objective.micro_batches must divide train.batch_size={config.train.batch_size}, got '
-      f'{o.micro_batches}'
+      f'{settings.micro_batches}'
     )
   if config.data.length_buckets:
     raise ConfigError(
       'samples are as long as captions may be: data.length_buckets must be () for objective '
       'self_critical, which also keeps batches from being grouped by caption length'
     )
-  if not config.train.init_from and not o.from_scratch:
+  if not config.train.init_from and not settings.from_scratch:
     raise ConfigError(
       'reinforcement starts from a trained model: set train.init_from to a stage or checkpoint, '
       'or objective.from_scratch=True if it is meant to begin with random captions'
     )
+
+
+def _initial_state(videos: int, captions: int) -> dict[str, Array]:
+  """How many steps one after the other samples have been collapsed."""
+  return {'collapsed': jnp.int32(0)}
+
+
+@dataclasses.dataclass(frozen=True)
+class _SelfCritical:
+  """The functions of the objective, see ``Objective``."""
+
+  settings: SelfCriticalConfig
+  config: ConfigDict
+  module: nn.Module
+
+  @functools.cached_property
+  def weights(self) -> dict[str, float]:
+    """The rewards that count."""
+    return {name: weight for name, weight in self.settings.rewards.items() if weight}
+
+  @functools.cached_property
+  def on_host(self) -> tuple[str, ...]:
+    """The rewards that a program of their own computes, outside the compiled step."""
+    return tuple(name for name in self.weights if name not in REWARDS)
+
+  def loss(self, params, batch, inputs, key, epoch, state):
+    """The policy's loss, and the cross entropy's where it has a weight."""
+    settings = self.settings
+    sample_key, xe_key = jax.random.split(key)
+    captioner = bind(self.module, params)
+    fixed = bind(self.module, jax.lax.stop_gradient(params))
+    tokens, log_prob, draw_log_prob = self._sample(captioner, fixed, batch, inputs, sample_key)
+    parts = self._rewards(tokens, batch, 'samples')
+    reward = total(parts, self.weights)  # (B, K)
+    baseline = self._baseline(reward, fixed, batch, inputs)
+    used = batch['video_index'] >= 0
+    tokens = jnp.where(used[:, None, None], tokens, PAD)
+    words = jnp.maximum((tokens != PAD).sum(dtype=reward.dtype), 1)
+    value = policy_loss(log_prob + draw_log_prob, tokens, reward - baseline) / words
+    report = _mean_rewards(reward, baseline, parts, used)
+    report |= sampling.statistics(tokens, log_prob, used)
+    if settings.cross_entropy:
+      xe = self._cross_entropy(captioner, batch, inputs, xe_key, epoch)
+      value += settings.cross_entropy * xe
+      report['cross_entropy'] = xe
+    collapse = settings.collapse
+    collapsed = (report['reward'] < collapse.reward) | (report['ended'] < collapse.ended)
+    state = {'collapsed': jnp.where(collapsed, state['collapsed'] + 1, 0)}
+    return value, (report | {'loss': value, 'collapsed': state['collapsed']}, state)
+
+  def _sample(
+    self, captioner: Captioner, fixed: Captioner, batch: Mapping, inputs: Inputs, key: Array
+  ) -> tuple[Array, Array, Array]:
+    """Samples (B, K, L) and their log-probabilities, see ``sampling.replay``.
+
+    Args:
+      captioner: the model with the parameters to differentiate.
+      fixed: the same, not to be differentiated.
+      batch: holds the samples where ``host_reward`` has scored them.
+      inputs, key: of the step.
+    """
+    K, L = self.settings.samples, batch['captions'].shape[-1]
+    if self.settings.gradient == 'tape' and 'drawn' not in batch:
+      return sampling.sample_captions_on_tape(captioner, inputs, key, K, L)
+    if 'drawn' in batch:
+      tokens = batch['drawn']['samples']
+    else:
+      tokens = sampling.sample_captions(fixed, inputs, key, K, L)
+    parts = self.settings.micro_batches
+    return tokens, *sampling.replay(captioner, inputs, key, tokens, parts)
+
+  def _rewards(self, tokens: Array, batch: Mapping, kind: str) -> dict[str, Array]:
+    """Rewards by name of captions, (B, K or 1) each; ``kind`` is 'samples' or 'greedy'."""
+    on_device = tuple(name for name in self.weights if name in REWARDS)
+    count_eos = self.settings.count_eos
+    rewards = score(on_device, tokens, batch['tables'], batch['video_index'], count_eos=count_eos)
+    return rewards | {name: batch['drawn'][f'{name} of {kind}'] for name in self.on_host}
+
+  def _baseline(self, reward: Array, fixed: Captioner, batch: Mapping, inputs: Inputs) -> Array:
+    """What is subtracted from the rewards (B, K) of samples."""
+    if self.settings.baseline == 'others':
+      return mean_of_others(reward)
+    if self.settings.baseline == 'none':
+      return jnp.zeros_like(reward)
+    if 'drawn' in batch:
+      tokens = batch['drawn']['greedy']
+    else:
+      tokens = sampling.greedy_captions(fixed, inputs, batch['captions'].shape[-1])
+    rewards = self._rewards(tokens, batch, 'greedy')
+    return jnp.broadcast_to(total(rewards, self.weights), reward.shape)
+
+  def _cross_entropy(
+    self, captioner: Captioner, batch: Mapping, inputs: Inputs, key: Array, epoch: Array
+  ) -> Array:
+    """The mean cross entropy of the batch's captions."""
+    xe, count = caption_loss(
+      captioner,
+      inputs,
+      batch['captions'],
+      key,
+      smoothing=self.config.train.label_smoothing,
+      own_words=own_word_ratio(read_sampling(self.config), epoch),
+    )
+    return xe / jnp.maximum(count, jnp.ones_like(count))
+
+  def tables(self, captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> References:
+    """The references of all training videos."""
+    return make_references(captions, vocabulary, count_eos=self.settings.count_eos)
+
+  def device_samples(self) -> dict[str, Callable[..., Array]]:
+    """What ``host_reward`` scores, computed before the step with the step's own key."""
+
+    def samples(params, batch, inputs, key):
+      captioner, sample_key = bind(self.module, params), jax.random.split(key)[0]
+      K, L = self.settings.samples, batch['captions'].shape[-1]
+      return sampling.sample_captions(captioner, inputs, sample_key, K, L)
+
+    def greedy(params, batch, inputs, key):
+      L = batch['captions'].shape[-1]
+      return sampling.greedy_captions(bind(self.module, params), inputs, L)
+
+    if self.settings.baseline == 'greedy':
+      return {'samples': samples, 'greedy': greedy}
+    return {'samples': samples}
+
+  def host_reward(
+    self, captions: Sequence[Sequence[str]], vocabulary: Vocabulary
+  ) -> Callable[..., dict]:
+    """Rewards that programs of their own compute."""
+    programs = {name: HOST_REWARDS[name](captions, vocabulary) for name in self.on_host}
+
+    def compute(samples, rows):
+      return {
+        f'{name} of {kind}': program(tokens(), rows)
+        for kind, tokens in samples.items()
+        for name, program in programs.items()
+      }
+
+    return compute
+
+  def stop(self, report: Mapping[str, float]) -> str:
+    """An explanation once samples have been collapsed for long enough, else ''."""
+    collapse = self.settings.collapse
+    if report['collapsed'] < collapse.steps:
+      return ''
+    return (
+      f'samples have collapsed: for {report["collapsed"]:.0f} steps they earned less than '
+      f'objective.collapse.reward={collapse.reward} or fewer than '
+      f'objective.collapse.ended={collapse.ended} of them ended (now {report["reward"]:.3f} and '
+      f'{report["ended"]:.3f}). Lower optimizer.learning_rate, or start from a better checkpoint'
+    )
+
+
+def _mean_rewards(
+  reward: Array, baseline: Array, parts: Mapping[str, Array], used: Array
+) -> dict[str, Array]:
+  """Means over the samples (B, K) of the videos in use (B,), for the log."""
+  count = jnp.maximum(used.sum(dtype=reward.dtype), 1) * reward.shape[1]
+  mean = lambda x: jnp.where(used[:, None], x, 0).sum() / count  # noqa: E731
+  report = {'reward': mean(reward), 'baseline': mean(baseline)}
+  return report | {f'reward_{name}': mean(part) for name, part in parts.items()}

@@ -13,7 +13,7 @@ from vidcap_jax.data.schema import Manifest
 from vidcap_jax.errors import DataError
 from vidcap_jax.training import word_vectors
 from vidcap_jax.training.stage import Stage
-from vidcap_jax.training.step import TrainState
+from vidcap_jax.training.step import TrainState, from_saved, to_saved
 from vidcap_jax.training.trainer import Trainer
 
 Log = Callable[[str], None]
@@ -65,12 +65,12 @@ def restored_or_initial(
 def _restored(stage: Stage, trainer: Trainer, folder: epath.Path, log: Log) -> Start | None:
   shapes = checkpoint.abstract(trainer.state_shapes, trainer.state_shardings)
   check = functools.partial(_check_data, stage.manifest)
-  restored = checkpoint.restore_latest(folder, shapes.params, shapes.replace(params=None), check)
+  restored = checkpoint.restore_latest(folder, shapes.params, to_saved(shapes), check)
   if not restored:
     return None
-  step, params, state, meta = restored
+  step, params, saved, meta = restored
   log(f'restored step {step} from {folder / str(step)}')
-  return Start(step, state.replace(params=params), meta['progress'])
+  return Start(step, from_saved(saved, params), meta['progress'])
 
 
 def _check_data(manifest: Manifest, meta: Mapping) -> None:

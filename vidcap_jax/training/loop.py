@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 from vidcap_jax.data.cache import Features
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.distributed.mesh import agree, block, from_main, to_devices
-from vidcap_jax.objectives.objective import LOOK
+from vidcap_jax.objectives.objective import STOP_CHECK_STEPS
 from vidcap_jax.training.clock import Clock
 from vidcap_jax.training.divergence import check_finite, first_nan
 from vidcap_jax.training.initial import Start
@@ -142,7 +142,7 @@ class TrainLoop:
   def _objective_ending(self, report: Mapping) -> str:
     """Why the objective ends the stage here, or ''."""
     stop = self._trainer.objective.stop
-    return stop(jax.device_get(report)) if stop and self.done % LOOK == 0 else ''
+    return stop(jax.device_get(report)) if stop and self.done % STOP_CHECK_STEPS == 0 else ''
 
   def _validate(self, ending: str) -> str:
     """Scores the parameters and saves them; returns why the stage ends here, or ''.

@@ -14,7 +14,7 @@ from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.evaluation import diversity, results
 from vidcap_jax.training.metric_log import Journal
 from vidcap_jax.training.stage import Stage
-from vidcap_jax.training.step import TrainState
+from vidcap_jax.training.step import TrainState, to_saved
 from vidcap_jax.training.train_data import TrainData
 
 TOP_CAPTIONS = 100
@@ -68,8 +68,7 @@ class Recorder:
     if self._metrics:
       self._metrics.flush()
     meta = {**self._meta, 'step': step, 'progress': dict(progress)}
-    rest = dataclasses.replace(state, params=None)
-    checkpoint.save(self._manager, step, state.params, rest, meta, score)
+    checkpoint.save(self._manager, step, state.params, to_saved(state), meta, score)
 
   def close(self) -> None:
     """Closes the records and waits for the last checkpoint, though one of them fails."""

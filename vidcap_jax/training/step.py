@@ -29,17 +29,35 @@ class TrainState:
     step: int32, steps done.
     params: model parameters.
     opt_state: of the optimiser.
-    kept: what the objective keeps from step to step.
+    objective_state: what the objective keeps from step to step.
     skipped: int32, steps so far whose update was not finite and was left out.
-    smooth_loss: float32, exponential mean of the loss for people to read.
+    smooth_loss: float32, exponential mean of the loss, for the progress line.
   """
 
   step: Array
   params: Any
   opt_state: Any
-  kept: Any
+  objective_state: Any
   skipped: Array
   smooth_loss: Array
+
+
+# Field -> its name in checkpoints, where they differ.
+_SAVED_NAMES = {'objective_state': 'kept'}
+
+
+def to_saved(state: TrainState) -> dict[str, Any]:
+  """The tree that a checkpoint's item ``training`` holds: the state without its parameters."""
+  state = dataclasses.replace(state, params=None)
+  fields = [field.name for field in dataclasses.fields(state)]
+  return {_SAVED_NAMES.get(name, name): getattr(state, name) for name in fields}
+
+
+def from_saved(tree: Mapping[str, Any], params: Any) -> TrainState:
+  """The inverse of ``to_saved``, with the parameters of the checkpoint."""
+  fields = [field.name for field in dataclasses.fields(TrainState)]
+  state = TrainState(**{name: tree[_SAVED_NAMES.get(name, name)] for name in fields})
+  return dataclasses.replace(state, params=params)
 
 
 def initial_state(
@@ -59,9 +77,9 @@ def initial_state(
     videos, most_captions: of the training split, and of any of its videos.
   """
   params = init_params(module, key, example)
-  kept = objective.kept(videos, most_captions)
+  objective_state = objective.initial_state(videos, most_captions)
   zero = jnp.zeros((), jnp.int32)
-  return TrainState(zero, params, optimizer.init(params), kept, zero, jnp.zeros(()))
+  return TrainState(zero, params, optimizer.init(params), objective_state, zero, jnp.zeros(()))
 
 
 def state_shardings(
@@ -96,54 +114,56 @@ def make_train_step(
 ) -> jax.stages.Wrapped:
   """A jitted function (state, batch) -> state, report; the state given to it is used up.
 
-  The new state lies as ``shardings`` say, see ``vidcap_jax.models.sharding``.
+  The new state is sharded as ``shardings`` says, see ``vidcap_jax.models.sharding``.
 
   An update that is not finite is left out and counted. The report holds the objective's scalars,
   smooth_loss, grad_norm, finite and skipped.
   """
 
   def train_step(state, batch):
-    key, inputs = _of_step(config, streams, total_steps, state.step, batch)
+    key, inputs = _key_and_inputs(config, streams, total_steps, state.step, batch)
     epoch = state.step / steps_per_epoch
-    (_, (report, kept)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
-      state.params, batch, inputs, key, epoch, state.kept
+    (_, (report, objective_state)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
+      state.params, batch, inputs, key, epoch, state.objective_state
     )
     norm = optax.tree.norm(grads)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     loss = report['loss']
     finite = jnp.isfinite(jnp.stack([loss, norm, optax.tree.norm(updates)])).all()
-    new = (optax.apply_updates(state.params, updates), opt_state, kept)
-    old = (state.params, state.opt_state, state.kept)
-    params, opt_state, kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new, old)
-    seen = jnp.where(finite, loss, state.smooth_loss)
+    new = (optax.apply_updates(state.params, updates), opt_state, objective_state)
+    old = (state.params, state.opt_state, state.objective_state)
+    params, opt_state, objective_state = jax.tree.map(
+      lambda a, b: jnp.where(finite, a, b), new, old
+    )
+    finite_loss = jnp.where(finite, loss, state.smooth_loss)
     share = jnp.maximum(0.02, 1 / (state.step + 1))
-    smooth = state.smooth_loss + share * (seen - state.smooth_loss)
+    smooth = state.smooth_loss + share * (finite_loss - state.smooth_loss)
     skipped = state.skipped + ~finite
-    state = TrainState(state.step + 1, params, opt_state, kept, skipped, smooth)
+    state = TrainState(state.step + 1, params, opt_state, objective_state, skipped, smooth)
     report = report | {'smooth_loss': smooth, 'grad_norm': norm}
     return state, report | {'finite': finite, 'skipped': skipped}
 
   return jax.jit(train_step, donate_argnums=0, out_shardings=(shardings, None))
 
 
-def make_draw_steps(
+def make_sample_steps(
   config: ConfigDict, objective: Objective, streams: Sequence[Stream], total_steps: int
 ) -> dict[str, Callable[[Any, Array, Mapping], Array]]:
   """Jitted functions (params, step, batch) -> arrays (B, …), one for each of the objective's
-  ``draws``, with the key and inputs that the training step of that number has."""
+  ``device_samples``, with the key and inputs that the training step of that number has."""
 
-  def make(draw):
+  def make(sample):
     @jax.jit
-    def draw_step(params, step, batch):
-      key, inputs = _of_step(config, streams, total_steps, step, batch)
-      return draw(params, batch, inputs, key)
+    def sample_step(params, step, batch):
+      key, inputs = _key_and_inputs(config, streams, total_steps, step, batch)
+      return sample(params, batch, inputs, key)
 
-    return draw_step
+    return sample_step
 
-  return {name: make(draw) for name, draw in objective.draws.items()}
+  return {name: make(sample) for name, sample in objective.device_samples.items()}
 
 
-def _of_step(
+def _key_and_inputs(
   config: ConfigDict, streams: Sequence[Stream], total_steps: int, step: Array, batch: Mapping
 ) -> tuple[Array, Inputs]:
   """A step's key, from which all its randomness comes, and its inputs."""

@@ -22,7 +22,7 @@ from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import (
   TrainState,
   initial_state,
-  make_draw_steps,
+  make_sample_steps,
   make_train_step,
   state_shardings,
 )
@@ -67,12 +67,12 @@ class Trainer:
     """
     batch = {**batch, 'tables': self.tables}
     if self.host_reward:
-      drawn = {
+      samples = {
         name: draw(state.params, state.step, batch) for name, draw in self.sample_steps.items()
       }
-      waiting = {name: functools.partial(own_rows, x, self.mesh) for name, x in drawn.items()}
+      waiting = {name: functools.partial(own_rows, x, self.mesh) for name, x in samples.items()}
       rewards = self.host_reward(waiting, rows)
-      batch['drawn'] = {**drawn, **to_devices(rewards, self.mesh)}
+      batch['drawn'] = {**samples, **to_devices(rewards, self.mesh)}
     return batch
 
 
@@ -87,7 +87,7 @@ def make_trainer(
   example = example_inputs(streams, config, module.config.needs)
   tables = jax.device_get(objective.tables(data.captions, stage.vocabulary))
   tables = jax.device_put(tables, replicated(mesh))
-  host_reward = objective.host(data.captions, stage.vocabulary) if objective.host else None
+  host_reward = objective.host_reward and objective.host_reward(data.captions, stage.vocabulary)
   most_captions = int(data.order.caption_counts.max(initial=0))
 
   def initialise(key):
@@ -111,7 +111,7 @@ def make_trainer(
     state_shapes=shapes,
     state_shardings=shardings,
     train_step=compiled.by_shape(train_step, log),
-    sample_steps=make_draw_steps(config, objective, streams, data.total_steps),
+    sample_steps=make_sample_steps(config, objective, streams, data.total_steps),
     host_reward=host_reward,
     tables=tables,
     mesh=mesh,

@@ -10,7 +10,7 @@ from vidcap_jax.models.captioner import Inputs
 from vidcap_jax.models.layers.ranked import order_violations, rank_loss
 from vidcap_jax.models.layers.stats_branches import cell_means, mix_frames
 from vidcap_jax.models.stats import Carry, Stats, StatsConfig
-from vidcap_jax.objectives.cross_entropy import own_word_ratio
+from vidcap_jax.objectives.cross_entropy import ScheduledSampling, own_word_ratio
 
 V, E = 6, 5
 
@@ -195,7 +195,7 @@ def test_a_whole_step(oracle, precision, close, strict_dtypes):
 
 def test_training_ratio(oracle, precision, close, strict_dtypes):
   d = oracle('stats_eq1_12')
-  settings = {'name': 'inverse_sigmoid', 'eta': 24.0}
+  settings = ScheduledSampling('inverse_sigmoid', eta=24.0)
   epochs = jnp.asarray(d['out/teacher_forcing/epoch'], precision)
   # Anywhere within an epoch the ratio is that of its start.
   for fraction in (0.0, 0.5):

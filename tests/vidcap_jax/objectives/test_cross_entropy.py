@@ -14,9 +14,11 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import bind
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.cross_entropy import (
+  ScheduledSampling,
   caption_loss,
   cross_entropy,
   own_word_ratio,
+  read_sampling,
   token_log_probs,
 )
 
@@ -173,7 +175,9 @@ def test_scheduled_sampling(setup):
   assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(grads))
 
 
-LINEAR = {'name': 'linear', 'start_epoch': 5.0, 'every_epochs': 2.0, 'increase': 0.1, 'most': 0.25}
+LINEAR = ScheduledSampling(
+  name='linear', start_epoch=5.0, every_epochs=2.0, increase=0.1, most=0.25
+)
 
 
 @pytest.mark.parametrize(
@@ -187,8 +191,8 @@ def test_linear_schedule(epoch, ratio):
 def test_ratio_changes_with_the_first_step_of_an_epoch():
   """Whatever the steps of an epoch: compiled, 41 k / 41 may be less than k."""
   schedules = (
-    {**LINEAR, 'start_epoch': 1.0, 'every_epochs': 1.0, 'increase': 0.01, 'most': 1.0},
-    {'name': 'inverse_sigmoid', 'eta': 24.0},
+    ScheduledSampling('linear', start_epoch=1.0, every_epochs=1.0, increase=0.01, most=1.0),
+    ScheduledSampling('inverse_sigmoid', eta=24.0),
   )
   for settings in schedules:
     by_epoch = np.array([own_word_ratio(settings, jnp.float32(p)) for p in range(30)])
@@ -202,8 +206,13 @@ def test_ratio_changes_with_the_first_step_of_an_epoch():
 
 
 def test_other_schedules():
-  assert own_word_ratio({'name': 'off'}, jnp.float32(3)) is None
-  with pytest.raises(
-    ConfigError, match="unknown scheduled_sampling 'cubic'; known: off, linear, inv"
-  ):
-    own_word_ratio({'name': 'cubic'}, jnp.float32(3))
+  assert own_word_ratio(ScheduledSampling('off'), jnp.float32(3)) is None
+  with pytest.raises(ConfigError, match="scheduled_sampling.name.*'cubic'.*off, linear, inv"):
+    ScheduledSampling('cubic')
+
+
+def test_unknown_keys_of_scheduled_sampling_are_refused():
+  c = common.base()
+  c.train.scheduled_sampling = {'name': 'linear', 'start': 1.0}
+  with pytest.raises(ConfigError, match='train.scheduled_sampling.start:.*start_epoch'):
+    read_sampling(c)

@@ -77,7 +77,7 @@ def test_settings_and_models_that_do_not_fit():
     return make_objective(config, module, None)
 
   make(embedding, name='embedding', hardest=False)
-  with pytest.raises(ConfigError, match=r"no setting \['margn'\]; it has: margin, hardest"):
+  with pytest.raises(ConfigError, match="objective.margn: objective 'embedding'.*objective.margin"):
     make(embedding, name='embedding', margn=0.1)
   with pytest.raises(ConfigError, match="'embedding' does not fit model 'TemporalSpatial'"):
     make(captioner, name='embedding')

@@ -100,7 +100,7 @@ def objective(hard, **settings):
 def test_objective_reaches_every_parameter(hard):
   """The attention too, which draws keep from cross entropy."""
   made = objective(hard)
-  assert made.kept(8, 2) == {}
+  assert made.initial_state(8, 2) == {}
 
   @jax.jit
   @jax.value_and_grad

@@ -170,7 +170,7 @@ def step(setup, quiet):
 def test_the_first_epoch_only_fills_the_table(setup, quiet, step):
   module, batch = quiet
   objective, run = step
-  table = objective.kept(8, 2)
+  table = objective.initial_state(8, 2)
   assert table.shape == (8, 2)
   assert np.isnan(table).all()
   value, grads, report, filled = run(setup.params, table)
@@ -233,7 +233,7 @@ def test_rewards_are_without_dropout(setup):
 def test_at_beta_zero_both_passes_learn_to_caption(setup, quiet):
   module, batch = quiet
   objective = make_objective(settings(**{'objective.beta': 0.0}), module, 7.0)
-  assert objective.kept(8, 2) == {}
+  assert objective.initial_state(8, 2) == {}
   own = settings(**{'train.label_smoothing': 0.1})
   own.objective.beta = 0.0
   own.train.scheduled_sampling = {

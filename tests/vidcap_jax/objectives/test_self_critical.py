@@ -1,6 +1,5 @@
 """Reinforcement: the loss against the oracle, and what must hold whatever the rewards are."""
 
-import functools
 import math
 
 import jax
@@ -9,81 +8,16 @@ import numpy as np
 import pytest
 
 from configs import common
-from tests.cases import CASES, V
+from tests.cases import V
 from tests.made_up import L, Setup, close, finite
+from tests.vidcap_jax.objectives.setups import setup
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, Vocabulary
-from vidcap_jax.decoding.unroll import sample, sample_on_tape
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.captioner import bind
 from vidcap_jax.objectives import make_objective, self_critical
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 K = 3
 VOCABULARY = Vocabulary((*SPECIAL, *(f'w{i}' for i in range(V - len(SPECIAL)))), 'whitespace')
-
-
-@functools.cache
-def setup(name):
-  return Setup(next(case for case in CASES if case.name == name))
-
-
-# Compiling takes long: every time the plainest; dualAFR draws more than words.
-SLOW = ('dual_afr-hard', 'stats', 'refocus', 'global2local')
-
-
-@pytest.fixture(params=['temporal', *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
-def model(request):
-  return setup(request.param)
-
-
-def draws(seed=0, B=8):
-  return jax.random.uniform(jax.random.key(seed), (L, B, K))
-
-
-def test_the_tape_draws_what_the_sampler_draws(model):
-  @functools.partial(jax.jit, static_argnames='train')
-  def both(params, inputs, draws, train):
-    captioner = bind(model.module, params)
-    noise = captioner.noise(jax.random.key(1), inputs, K, L)
-    memory = captioner.encode(inputs, noise.encoder if train else None, train=train)
-    steps = noise.steps if train else None
-    plain = sample(captioner, memory, draws, noise=steps, train=train)
-    return plain, sample_on_tape(captioner, memory, draws, steps, train=train)[0]
-
-  for train in (False, True):
-    plain, tokens = both(model.params, model.inputs, draws(), train)
-    np.testing.assert_array_equal(tokens, plain.tokens)
-    assert len(np.unique(tokens.reshape(-1, L), axis=0)) > 8  # the captions differ
-
-
-def test_both_gradients_are_the_same(model):
-  """Samples, log-probabilities and gradients: from the sampling itself, and from reading again,
-  all at once or in parts."""
-
-  @functools.partial(jax.jit, static_argnames=('gradient', 'parts'))
-  def grads(params, inputs, gradient, parts=1):
-    def loss(params):
-      captioner, key = bind(model.module, params), jax.random.key(0)
-      if gradient == 'tape':
-        tokens, log_prob, drawn = self_critical.draw_on_tape(captioner, inputs, key, K, L)
-      else:
-        still = bind(model.module, jax.lax.stop_gradient(params))
-        tokens = self_critical.draw(still, inputs, key, K, L)
-        log_prob, drawn = self_critical.replay(captioner, inputs, key, tokens, parts)
-      advantage = jnp.arange(tokens.size // L, dtype=jnp.float32).reshape(tokens.shape[:-1])
-      return self_critical.policy_loss(log_prob + drawn, tokens, advantage), (tokens, log_prob)
-
-    return jax.value_and_grad(loss, has_aux=True)(params)
-
-  (a, (tokens, log_prob)), on_tape = grads(model.params, model.inputs, 'tape')
-  there = np.asarray(tokens) != PAD
-  for parts in (1, 4) if model is setup('temporal') else (1,):
-    (b, (again, replayed)), by_reading = grads(model.params, model.inputs, 'replay', parts)
-    np.testing.assert_array_equal(tokens, again)
-    np.testing.assert_allclose(log_prob[there], replayed[there], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(a, b, rtol=1e-4)
-    close(on_tape, by_reading, 2e-3)
-  assert finite(on_tape)
 
 
 def config(**settings):
@@ -96,7 +30,7 @@ def config(**settings):
 
 
 def run(model, settings, params=None, video_index=None):
-  """(value, report, kept, gradients) of one batch of made-up videos."""
+  """(value, report, state, gradients) of one batch of made-up videos."""
   objective = make_objective(settings, model.module, None)
   captions = [[f'w{i} w{i + 1} w0', f'w{i} w1'] for i in range(8)]
   tables = objective.tables(captions, VOCABULARY)
@@ -106,19 +40,21 @@ def run(model, settings, params=None, video_index=None):
   @jax.jit
   def grads(params, inputs, batch):
     def loss(params):
-      return objective.loss(params, batch, inputs, jax.random.key(0), 0.0, objective.kept(8, 2))
+      return objective.loss(
+        params, batch, inputs, jax.random.key(0), 0.0, objective.initial_state(8, 2)
+      )
 
     return jax.value_and_grad(loss, has_aux=True)(params)
 
   params = model.params if params is None else params
-  (value, (report, kept)), grads = grads(params, model.inputs, batch)
-  return float(value), {k: float(v) for k, v in report.items()}, kept, grads
+  (value, (report, state)), grads = grads(params, model.inputs, batch)
+  return float(value), {k: float(v) for k, v in report.items()}, state, grads
 
 
 @pytest.mark.parametrize('baseline', self_critical.BASELINES)
 def test_objective(baseline):
   model = setup('temporal')
-  value, report, kept, grads = run(
+  value, report, state, grads = run(
     model, config(**{'objective.baseline': baseline, 'objective.samples': K})
   )
   assert finite(grads)
@@ -133,7 +69,7 @@ def test_objective(baseline):
   assert 0 < report['distinct'] <= 1
   assert 0 <= report['ended'] <= 1
   assert report['entropy'] > 0
-  assert int(kept['collapsed']) == (report['reward'] < 0.01)
+  assert int(state['collapsed']) == (report['reward'] < 0.01)
 
 
 def test_every_model_learns_from_rewards(model):
@@ -146,16 +82,19 @@ def test_equal_rewards_give_exactly_no_loss():
   """Every sample of every video earns nothing, as does the greedy caption."""
   model = setup('temporal')
   settings = config(**{'objective.samples': K, 'objective.rewards.bleu4': 0.0})
+  settings.objective.count_eos = False
   objective = make_objective(settings, model.module, None)
   tables = objective.tables([['other words only']] * 8, VOCABULARY)
   batch = {'captions': model.targets, 'video_index': jnp.arange(8), 'tables': tables}
 
   @jax.jit
   def grads(params, inputs, batch):
-    f = lambda p: objective.loss(p, batch, inputs, jax.random.key(0), 0.0, objective.kept(8, 1))  # noqa: E731
-    return jax.value_and_grad(f, has_aux=True)(params)
+    def loss(params):
+      state = objective.initial_state(8, 1)
+      return objective.loss(params, batch, inputs, jax.random.key(0), 0.0, state)
 
-  settings.objective.count_eos = False
+    return jax.value_and_grad(loss, has_aux=True)(params)
+
   (value, (report, _)), made = grads(model.params, model.inputs, batch)
   assert value == 0
   assert report['reward'] == 0
@@ -220,3 +159,18 @@ def test_settings_that_make_no_sense(change, message):
   if 'train.init_from' in change:
     made = config(**change, **{'objective.from_scratch': True})
     make_objective(made, setup('temporal').module, None)
+
+
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    ({'sampels': 3}, "config.objective.sampels: objective 'self_critical'.*objective.samples"),
+    ({'collapse': {'step': 3}}, r'config.objective.collapse.step:.*collapse.steps'),
+    ({'rewards': {'cidre': 1.0}}, 'objective.rewards.*cidre.*cider'),
+  ],
+)
+def test_unknown_settings_are_refused(change, message):
+  c = config()
+  c.objective = {'name': 'self_critical', **change}
+  with pytest.raises(ConfigError, match=message):
+    make_objective(c, setup('temporal').module, None)

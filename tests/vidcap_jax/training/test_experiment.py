@@ -115,7 +115,7 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
     (
       ('one', 'two'),
       {'one': {}, 'two': {'optimizer': {'name': 'sgdd'}}},
-      "stage 'two': unknown optimizer 'sgdd'",
+      "stage 'two': .*optimizer.name 'sgdd'",
     ),
     (
       ('one', 'two'),
@@ -145,6 +145,24 @@ def test_wrong_stages(order, stages, message, tiny_data, tmp_path):
 
 
 # ---------------------------------------------------------------- workdirs
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    (
+      {'objective': {'name': 'self_critical', 'sampels': 2}},
+      "stage 'second'.*config.objective.sampels.*objective.samples",
+    ),
+    ({'objective': {'drawn': 2}}, "stages.second.*'?drawn"),
+    ({'train': {'epoch': 2.0}}, 'stages.second.*epoch.*epochs'),
+  ],
+)
+def test_unknown_keys_of_a_stage_are_refused(changes, message, tiny_data, tmp_path):
+  config = staged(tiny_data, first={}, second=changes).lock()
+  with pytest.raises(UserError, match=message):
+    tiny.run(config, tmp_path / 'work')
+  assert read_journal(tmp_path / 'work') == []
 
 
 def test_what_changes_no_result_may_change(two_stages):

@@ -167,7 +167,16 @@ def test_clipping_by_the_norm_of_all_gradients(clip, scale):
 
 
 def test_unknown_names():
-  with pytest.raises(ConfigError, match="unknown schedule 'stairs'; known: constant, step, linear"):
+  with pytest.raises(
+    ConfigError, match="optimizer.schedule.name.*'stairs'.*constant, step, linear"
+  ):
     rates([0], name='stairs')
-  with pytest.raises(ConfigError, match="unknown optimizer 'lion'; known: adam, adamw, rmsprop, s"):
+  with pytest.raises(ConfigError, match="optimizer.name.*'lion'.*adam, adamw, rmsprop, s"):
     make_optimizer(settings('lion'), optax.constant_schedule(0.1))
+
+
+def test_unknown_keys_are_refused():
+  with pytest.raises(ConfigError, match='optimizer.schedule.warmup_epoch:.*schedule.warmup_epochs'):
+    rates([0], warmup_epoch=2.0)
+  with pytest.raises(ConfigError, match='optimizer.weight_deccay:.*optimizer.weight_decay'):
+    make_optimizer(settings('adam', weight_deccay=0.1), optax.constant_schedule(0.1))

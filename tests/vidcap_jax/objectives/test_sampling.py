@@ -1,0 +1,68 @@
+"""Sampled captions and their gradients are the same however they are computed."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.made_up import L, close, finite
+from tests.vidcap_jax.objectives.setups import setup
+from vidcap_jax.data.vocabulary import PAD
+from vidcap_jax.decoding.unroll import sample, sample_on_tape
+from vidcap_jax.models.captioner import bind
+from vidcap_jax.objectives import sampling, self_critical
+
+pytestmark = pytest.mark.usefixtures('strict_dtypes')
+K = 3
+
+
+def draws(seed=0, B=8):
+  return jax.random.uniform(jax.random.key(seed), (L, B, K))
+
+
+def test_the_tape_draws_what_the_sampler_draws(model):
+  @functools.partial(jax.jit, static_argnames='train')
+  def both(params, inputs, draws, train):
+    captioner = bind(model.module, params)
+    noise = captioner.noise(jax.random.key(1), inputs, K, L)
+    memory = captioner.encode(inputs, noise.encoder if train else None, train=train)
+    steps = noise.steps if train else None
+    plain = sample(captioner, memory, draws, noise=steps, train=train)
+    return plain, sample_on_tape(captioner, memory, draws, steps, train=train)[0]
+
+  for train in (False, True):
+    plain, tokens = both(model.params, model.inputs, draws(), train)
+    np.testing.assert_array_equal(tokens, plain.tokens)
+    assert len(np.unique(tokens.reshape(-1, L), axis=0)) > 8  # the captions differ
+
+
+def test_both_gradients_are_the_same(model):
+  """Samples, log-probabilities and gradients: from the sampling itself, and from reading again,
+  all at once or in parts."""
+
+  @functools.partial(jax.jit, static_argnames=('gradient', 'parts'))
+  def grads(params, inputs, gradient, parts=1):
+    def loss(params):
+      captioner, key = bind(model.module, params), jax.random.key(0)
+      if gradient == 'tape':
+        tokens, log_prob, drawn = sampling.sample_captions_on_tape(captioner, inputs, key, K, L)
+      else:
+        still = bind(model.module, jax.lax.stop_gradient(params))
+        tokens = sampling.sample_captions(still, inputs, key, K, L)
+        log_prob, drawn = sampling.replay(captioner, inputs, key, tokens, parts)
+      advantage = jnp.arange(tokens.size // L, dtype=jnp.float32).reshape(tokens.shape[:-1])
+      return self_critical.policy_loss(log_prob + drawn, tokens, advantage), (tokens, log_prob)
+
+    return jax.value_and_grad(loss, has_aux=True)(params)
+
+  (a, (tokens, log_prob)), on_tape = grads(model.params, model.inputs, 'tape')
+  is_word = np.asarray(tokens) != PAD
+  for parts in (1, 4) if model is setup('temporal') else (1,):
+    (b, (again, replayed)), by_reading = grads(model.params, model.inputs, 'replay', parts)
+    np.testing.assert_array_equal(tokens, again)
+    np.testing.assert_allclose(log_prob[is_word], replayed[is_word], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(a, b, rtol=1e-4)
+    close(on_tape, by_reading, 2e-3)
+  assert finite(on_tape)
