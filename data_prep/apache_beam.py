@@ -3,10 +3,10 @@ r"""Extraction and building by Apache Beam, on one machine or on an engine of ma
     python -m data_prep.apache_beam extract --videos=… --streams=… --out=… -- --runner=FlinkRunner …
     python -m data_prep.apache_beam build --format=… --annotations=… --features=… --out=… -- …
 
-What stands before ``--`` are the flags of ``data_prep.extract`` and ``data_prep.build``, what
-stands after it are Beam's. The results are those of the two programs, bit for bit: the same
-functions are called for each video and each shard, and each goes on with what the other began.
-Files must have the same paths for all machines.
+Flags before ``--`` are those of ``data_prep.extract`` and ``data_prep.build``, flags after it are
+Beam's. The results are equal to those of the two commands, bit for bit, because the same functions
+run for each video and each shard; either can resume what the other began. All machines must see the
+files under the same paths.
 """
 
 import dataclasses
@@ -25,17 +25,17 @@ from data_prep.dataset.writer import ShardPlan
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extract_folder, stream_folders, weights
 from vidcap_jax.features.sources import Source
-from vidcap_jax.features.stream_folders import Made
+from vidcap_jax.features.stream_folders import VideoResult
 
-_RESULTS = '.beam'  # folder of what became of each video, while extraction runs
+_RESULTS = '.beam'  # folder in --out for the pipeline's results, while extraction runs
 
 
 class BeamError(UserError):
-  """Beam's flags can't be worked with; says which."""
+  """Wrong flags for Beam; says which."""
 
 
 def import_beam():
-  """Apache Beam, or ModuleNotFoundError saying which extra brings it."""
+  """Imports Apache Beam; ModuleNotFoundError says which extra to install."""
   try:
     import apache_beam
   except ModuleNotFoundError as error:
@@ -46,7 +46,7 @@ def import_beam():
 
 
 def pipeline_options(flags: Sequence[str]):
-  """Beam's options from its flags.
+  """Parses Beam's flags.
 
   Raises:
     BeamError: a flag that Beam and its runners do not know.
@@ -62,46 +62,50 @@ def pipeline_options(flags: Sequence[str]):
   return options
 
 
-def extract_spread(flags: Sequence[str], work: extract_folder.Work) -> extract_folder.Results:
-  """Does an extraction's work by a pipeline; what became of each video, once it has ended."""
+def run_jobs(flags: Sequence[str], plan: extract_folder.ExtractionPlan) -> extract_folder.Results:
+  """Runs an extraction's jobs in a pipeline; yields the results once the pipeline has ended."""
   beam = import_beam()
   options = pipeline_options(flags)
-  folder = work.out / _RESULTS
+  folder = plan.out / _RESULTS
   shutil.rmtree(folder, ignore_errors=True)
-  make = functools.partial(_make, weights.given(), work.out)
-  if work.jobs:
+  extract_video = functools.partial(_extract, weights.paths(), plan.out)
+  if plan.jobs:
     with beam.Pipeline(options=options) as pipeline:
-      videos = pipeline | beam.Create([(v, *job) for v, job in work.jobs.items()])
-      lines = videos | beam.Reshuffle() | 'Extract' >> beam.Map(make)
-      lines | beam.io.WriteToText(str(folder / 'made'))
-  for file in sorted(folder.glob('made*')):
+      videos = pipeline | beam.Create([(v, *job) for v, job in plan.jobs.items()])
+      lines = videos | beam.Reshuffle() | 'Extract' >> beam.Map(extract_video)
+      lines | beam.io.WriteToText(str(folder / 'results'))
+  for file in sorted(folder.glob('results*')):
     for line in file.read_text().splitlines():
-      video_id, made = json.loads(line)
-      yield video_id, Made(**{**made, 'absent': tuple(made['absent'])})
+      video_id, fields = json.loads(line)
+      yield video_id, VideoResult(**{**fields, 'absent': tuple(fields['absent'])})
   shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(
-  given: Mapping[str, pathlib.Path], out: pathlib.Path, job: tuple[str, pathlib.Path, Mapping]
+def _extract(
+  weights_paths: Mapping[str, pathlib.Path],
+  out: pathlib.Path,
+  job: tuple[str, pathlib.Path, Mapping],
 ) -> str:
+  """Extracts one video; returns a line of JSON with its id and result."""
   video_id, path, streams = job
-  weights.give(given)
-  made = stream_folders.make(out, video_id, path, streams)
-  return json.dumps([video_id, dataclasses.asdict(made)])
+  weights.set_paths(weights_paths)
+  result = stream_folders.extract_to_files(out, video_id, path, streams)
+  return json.dumps([video_id, dataclasses.asdict(result)])
 
 
-def build_spread(
+def build_shards(
   flags: Sequence[str],
   options: Options,
   shards: Sequence[ShardPlan],
   sources: Sequence[Source],
 ) -> None:
-  """Builds shards by a pipeline; each leaves its result in the data set's folder."""
+  """Builds shards in a pipeline; each shard leaves its result in the data set's folder."""
   beam = import_beam()
   beam_options = pipeline_options(flags)
-  # Readers are opened where they are needed, and each shard takes along the names of its videos.
-  nothing: Any = None
-  bare = [dataclasses.replace(source, reader=nothing, names={}) for source in sources]
+  # What is sent to a worker: sources without readers, which it opens itself, and with each shard
+  # the names of its own videos' features only.
+  no_reader: Any = None
+  closed_sources = [dataclasses.replace(s, reader=no_reader, names={}) for s in sources]
   jobs = [
     (
       shard,
@@ -114,15 +118,15 @@ def build_spread(
   ]
 
   class Build(beam.DoFn):  # type: ignore[name-defined]
-    """Opens the streams once in each worker."""
+    """Opens the streams once in each worker, and builds shards from them."""
 
     def setup(self):
-      self.opened = [_opened(source, options) for source in bare]
+      self.sources = [_open(source, options) for source in closed_sources]
 
     def process(self, job) -> Iterator[str]:
       shard, names = job
-      its = [dataclasses.replace(s, names=n) for s, n in zip(self.opened, names, strict=True)]
-      _build(options, shard, its)
+      sources = [dataclasses.replace(s, names=n) for s, n in zip(self.sources, names, strict=True)]
+      _build_shard(options, shard, sources)
       yield shard.file
 
   if jobs:
@@ -130,12 +134,12 @@ def build_spread(
       pipeline | beam.Create(jobs) | beam.Reshuffle() | 'Build' >> beam.ParDo(Build())
 
 
-def _opened(source: Source, options: Options) -> Source:
+def _open(source: Source, options: Options) -> Source:
   name = source.stream.name
   return dataclasses.replace(source, reader=plan.open_reader(name, options.features[name], options))
 
 
-def _build(options: Options, shard: ShardPlan, sources: Sequence[Source]) -> None:
+def _build_shard(options: Options, shard: ShardPlan, sources: Sequence[Source]) -> None:
   writer.build_shard(
     pathlib.Path(options.out),
     shard,
@@ -151,14 +155,14 @@ def main(argv: Sequence[str] | None = None) -> int:
   cut = rest.index('--') if '--' in rest else len(rest)
   own, flags = rest[:cut], rest[cut + 1 :]
   programs: dict[str, Any] = {
-    'extract': lambda: extract.main(own, functools.partial(extract_spread, flags)),
-    'build': lambda: build.main(own, functools.partial(build_spread, flags)),
+    'extract': lambda: extract.main(own, functools.partial(run_jobs, flags)),
+    'build': lambda: build.main(own, functools.partial(build_shards, flags)),
   }
   if command not in programs:
     print(__doc__, file=sys.stdout if command in ('-h', '--help') else sys.stderr)
     return 0 if command in ('-h', '--help') else 2
   try:
-    pipeline_options(flags)  # before any work
+    pipeline_options(flags)  # so that wrong flags are reported before any work
   except (BeamError, ModuleNotFoundError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

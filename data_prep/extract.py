@@ -4,8 +4,8 @@ r"""Extracts features from a folder of video files.
         --streams=image:efficientnet_lite0,motion:efficientnet_lite0_motion
 
 writes features/image/ID.npy and features/motion/ID.npy for every clips/ID.mp4, and in each folder
-a stream.json that says how they were made. Interrupted, it goes on where it stopped when started
-again with the same options.
+a stream.json with how they were made. Run again with the same options after an interruption, it
+resumes.
 """
 
 import argparse
@@ -17,34 +17,36 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.features import extractors, sampling, video_folder, weights
 from vidcap_jax.features.extract_folder import (
   POOLS,
+  ExtractionPlan,
   Results,
-  Work,
-  carry_out,
-  in_pool,
-  plan,
+  collect,
+  default_pool,
+  plan_extraction,
+  run_jobs,
   summary,
-  usual_pool,
 )
+
+JobRunner = Callable[[ExtractionPlan], Results]  # extracts the jobs of a plan, e.g. elsewhere
 
 
 class ExtractError(UserError):
-  """Options that can't be worked with; says what to change."""
+  """Wrong options; says what to change."""
 
 
 def parse_streams(text: str) -> dict[str, str]:
-  """``image:efficientnet_lite0@every=5,…`` as what makes each stream, by its name.
+  """Parses ``image:efficientnet_lite0@every=5,…`` into stream name -> EXTRACTOR[@SAMPLING].
 
   Raises:
-    ExtractError: not of the form NAME:EXTRACTOR[@SAMPLING], with commas between.
+    ExtractError: not of the form NAME:EXTRACTOR[@SAMPLING][,…].
   """
   streams: dict[str, str] = {}
   for part in filter(None, text.split(',')):
-    name, colon, made_by = part.partition(':')
+    name, colon, extractor = part.partition(':')
     if not colon or not re.fullmatch(r'[A-Za-z]\w*', name, re.ASCII):
       raise ExtractError(f'--streams: {part!r} is not of the form NAME:EXTRACTOR[@SAMPLING]')
     if name in streams:
       raise ExtractError(f'--streams: {name!r} is given twice')
-    streams[name] = made_by
+    streams[name] = extractor
   if not streams:
     raise ExtractError('--streams: no stream given')
   return streams
@@ -53,21 +55,27 @@ def parse_streams(text: str) -> dict[str, str]:
 def _parser(local: bool) -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
     prog='python -m data_prep.extract',
-    description='Extracts features from video files, resumably. What is there already is kept.',
+    description='Extracts features from video files. Features that exist are kept, so that the '
+    'same command resumes after an interruption.',
     formatter_class=argparse.RawDescriptionHelpFormatter,
     allow_abbrev=False,
     epilog=f'extractors:\n{_listing()}\n\n'
-    'The exit code is 1 if any video failed; the others are kept.',
+    'The exit code is 1 if any video failed; the features of the others are written.',
   )
   _add_flags(parser)
   if local:
     add = parser.add_argument
-    add('--workers', type=int, metavar='N', help='videos worked on at a time (default: the cores)')
+    add(
+      '--workers',
+      type=int,
+      metavar='N',
+      help='videos extracted at a time (default: one a core, at most 8)',
+    )
     add(
       '--pool',
       choices=POOLS,
-      help='what works on them: a file that crashes its process, or fills the memory, costs no '
-      'other; threads share one accelerator (default: processes on CPUs, else threads)',
+      help='processes: if one crashes or runs out of memory, only its video fails; threads: all '
+      'share one accelerator (default: processes on CPUs, else threads)',
     )
   return parser
 
@@ -89,35 +97,34 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     default='image:efficientnet_lite0',
     metavar='NAME:EXTRACTOR[@SAMPLING][,…]',
     help='streams to make (default: %(default)s). SAMPLING: uniform=N, every=N or fps=X, and '
-    'perhaps +one_in=N or +window=FRAMES/STRIDE; of sound hop=SECONDS; what is not said is as '
-    'listed below',
+    'optionally +one_in=N or +window=FRAMES/STRIDE; for sound hop=SECONDS; defaults are listed '
+    'below',
   )
-  how = parser.add_mutually_exclusive_group()
-  how.add_argument('--uniform', type=int, metavar='N', help='N frames of each video, evenly spread')
-  how.add_argument('--every', type=int, metavar='N', help='every N-th frame')
-  how.add_argument(
+  frames = parser.add_mutually_exclusive_group()
+  frames.add_argument(
+    '--uniform', type=int, metavar='N', help='N evenly spaced frames of each video'
+  )
+  frames.add_argument('--every', type=int, metavar='N', help='every N-th frame')
+  frames.add_argument(
     '--fps',
     type=float,
     metavar='X',
-    help='X frames a second; these three are for streams of single frames without a sampling',
+    help='X frames a second; --uniform, --every and --fps apply to streams of single frames that '
+    'have no sampling of their own',
   )
   add(
     '--weights',
     default='',
     metavar='NAME=PATH[,…]',
-    help=f'weights files of networks that come without (default: looked for in {weights.folder()})',
+    help=f'weights files of networks (default: found in {weights.folder()})',
   )
 
 
-def _read_flags(args: argparse.Namespace) -> Work:
-  weights.give(dict(_pair(part) for part in filter(None, args.weights.split(','))))
-  asked = {how: vars(args)[how] for how in sampling.BASES if vars(args)[how] is not None}
-  streams = extractors.describe_all(parse_streams(args.streams), asked)
-  return plan(video_folder.find_videos(args.videos), streams, args.out)
-
-
-def _here(work: Work, args: argparse.Namespace) -> Results:
-  return in_pool(work, args.workers, args.pool or usual_pool())
+def _plan(args: argparse.Namespace) -> ExtractionPlan:
+  weights.set_paths(dict(_pair(part) for part in filter(None, args.weights.split(','))))
+  given = {base: vars(args)[base] for base in sampling.BASES if vars(args)[base] is not None}
+  streams = extractors.describe_all(parse_streams(args.streams), given)
+  return plan_extraction(video_folder.find_videos(args.videos), streams, args.out)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -127,14 +134,23 @@ def _pair(text: str) -> tuple[str, str]:
   return name, path
 
 
-def main(argv: Sequence[str] | None = None, spread: Callable[[Work], Results] | None = None) -> int:
-  """Entry point; returns the exit code. ``spread`` does the work elsewhere than on this machine."""
-  args = _parser(local=spread is None).parse_args(argv)
+def main(argv: Sequence[str] | None = None, run_elsewhere: JobRunner | None = None) -> int:
+  """Entry point; returns the exit code.
+
+  Args:
+    argv: arguments of the command line.
+    run_elsewhere: runs the jobs in place of this machine's processes or threads.
+  """
+  args = _parser(local=run_elsewhere is None).parse_args(argv)
   try:
-    if spread is None and args.workers is not None and args.workers < 1:
+    if run_elsewhere is None and args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')
-    work = _read_flags(args)
-    outcome = carry_out(work, spread(work) if spread else _here(work, args))
+    plan = _plan(args)
+    if run_elsewhere:
+      results = run_elsewhere(plan)
+    else:
+      results = run_jobs(plan, args.workers, args.pool or default_pool())
+    outcome = collect(plan, results)
   except (ValueError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

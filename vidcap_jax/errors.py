@@ -1,11 +1,11 @@
-"""Errors that a user can mend: the message says what is wrong, where, and what to do.
+"""Errors that the user can fix: the message says what is wrong, where, and what to do.
 
-Commands print them without a traceback and exit with 1; anything else is a fault of the program.
+Commands print them without a traceback and exit with code 1; other exceptions are bugs.
 """
 
 
 class UserError(ValueError):
-  """Base of all of them."""
+  """Base class of these errors."""
 
 
 class ConfigError(UserError):

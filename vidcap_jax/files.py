@@ -1,4 +1,4 @@
-"""Text files that a run leaves, on disks or wherever etils' epath writes, e.g. gs://BUCKET."""
+"""Reads and writes the text files of a run, on disks or object stores (e.g. gs://BUCKET)."""
 
 import contextlib
 import errno
@@ -14,29 +14,29 @@ from etils import epath
 
 from vidcap_jax.errors import DataError, UserError
 
-LOCK = '.lock'  # in a workdir, held while a process trains there
+LOCK = '.lock'  # file in a workdir that is locked while a process trains there
 
-# What the user can mend: no room, and folders that can't be written to or made.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+# Errors that the user can fix: no space, and folders that can't be created or written to.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 
 
 def is_local(path: epath.PathLike) -> bool:
-  """Whether it is on a mounted disk, and not in an object store."""
+  """Whether a path is on a mounted disk, not in an object store."""
   return '://' not in os.fspath(path)
 
 
 def absolute(path: epath.PathLike) -> epath.Path:
-  """A path that holds in any working directory; one of an object store does."""
+  """The path independent of the working directory; unchanged if it is in an object store."""
   path = epath.Path(path)
   return path.absolute() if is_local(path) else path
 
 
 def write_text(path: epath.PathLike, text: str) -> None:
-  """All of it or, if this process is killed or the disk is full, what was there before."""
+  """Replaces a file atomically: a killed process or a full disk leaves the old contents."""
   path = epath.Path(path)
   with named(path):
-    if not is_local(path):  # an object is there once it is whole
+    if not is_local(path):  # object stores write atomically
       path.write_text(text, encoding='utf-8')
       return
     partial = path.with_suffix('.partial')
@@ -45,52 +45,51 @@ def write_text(path: epath.PathLike, text: str) -> None:
 
 
 def write_json(path: epath.PathLike, data: Any, ensure_ascii: bool = True) -> None:
-  """As ``write_text``."""
+  """Writes JSON with ``write_text``."""
   write_text(path, json.dumps(data, indent=1, ensure_ascii=ensure_ascii) + '\n')
 
 
 def read_json(path: epath.PathLike) -> Any:
-  """What ``write_json`` wrote.
+  """Reads what ``write_json`` wrote.
 
   Raises:
-    DataError: it is no JSON.
+    DataError: not JSON.
   """
   try:
     return json.loads(epath.Path(path).read_text(encoding='utf-8'))
   except ValueError as error:
     raise DataError(
-      f'{path}: damaged, no JSON ({error}); bring it back from a copy, or use another --workdir'
+      f'{path}: damaged, not JSON ({error}); restore it from a copy, or use another --workdir'
     ) from None
 
 
 def wait_for(path: epath.PathLike, seconds: float = 90.0) -> None:
-  """Returns once a file is there that another machine has written; disks may show it late.
+  """Waits for a file that another machine has written, which may appear late on a shared disk.
 
   Raises:
-    UserError: it does not come, as the folder is another one there.
+    UserError: it does not appear: the folder is not shared.
   """
   deadline = time.monotonic() + seconds
   while not epath.Path(path).is_file():
     if time.monotonic() > deadline:
       raise UserError(
-        f'{path}: process 0 has written it, but it is not here: --workdir is not the same folder '
-        'on all machines; mount it on this one, or name one that they share'
+        f'{path}: process 0 wrote it, but this machine does not see it: --workdir must be the same '
+        'folder on all machines; use a shared one'
       )
     time.sleep(1.0)
 
 
 def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
-  """Whether a file can be written, or files in a folder that may not be there yet.
+  """Checks that a file, or files in a folder, can be written; call it before the work starts.
 
-  To be asked before the work whose results they are. Nothing is left there. An object store is not
-  asked: it answers when it is written to.
+  Leaves no files behind. Paths in object stores are not checked.
 
   Args:
-    flag: that names it.
-    path: a file, or with ``folder`` a folder.
+    flag: the flag with the path, for the message.
+    path: a file, or with ``folder`` a folder, which need not exist.
 
   Raises:
-    UserError: it can't; names flag and path.
+    UserError: the path can't be written; names flag and path.
   """
   if not is_local(path):
     return
@@ -105,13 +104,13 @@ def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
       pass
   except OSError as error:
     raise UserError(
-      f'{flag}={path}: cannot write to {place} ({error.strerror}); name another place'
+      f'{flag}={path}: cannot write to {place} ({error.strerror}); give another path'
     ) from None
 
 
 @contextlib.contextmanager
 def named(path: epath.PathLike) -> Iterator[None]:
-  """Adds what is written to an OSError inside that tells of none: those of a full disk don't."""
+  """Sets the file name of an OSError that has none, as those of a full disk."""
   try:
     yield
   except OSError as error:
@@ -122,18 +121,18 @@ def named(path: epath.PathLike) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(folder: epath.PathLike) -> Iterator[None]:
-  """Keeps others that ask for it out of a folder, which is made; not in an object store.
+  """Locks a folder, which is created if missing; does nothing in an object store.
 
-  The lock goes with the process, however it ends.
+  The lock ends with the process.
 
   Raises:
-    UserError: another process has it.
+    UserError: another process holds the lock.
   """
   epath.Path(folder).mkdir(parents=True, exist_ok=True)
   if not is_local(folder):
     yield
     return
-  import fcntl  # not on Windows, where nothing else asks for it
+  import fcntl  # does not exist on Windows
 
   with pathlib.Path(folder, LOCK).open('a') as file:
     try:
@@ -143,30 +142,30 @@ def locked(folder: epath.PathLike) -> Iterator[None]:
         f'{folder}: another process is training there; wait for it or stop it, or use another '
         '--workdir'
       ) from None
-    except OSError:  # a disk without locks
+    except OSError:  # the disk has no locks
       pass
     yield
 
 
 @contextlib.contextmanager
 def disk_errors(flag: str | None = '--workdir') -> Iterator[None]:
-  """Tells of a full disk and of folders that can't be written to as of what the user can mend.
+  """Turns errors of a full disk or a folder without write access into UserError.
 
   Args:
-    flag: that names where results go, None if nowhere; what is in a --workdir is gone on from.
+    flag: the flag for the output path, None if there is none; a run with --workdir can resume.
 
   Raises:
-    UserError: for such an OSError inside.
+    UserError: in place of such an OSError.
   """
   try:
     yield
   except OSError as error:
-    if error.errno in _NO_ROOM:
-      advice = 'make room'
-    elif error.errno in _NOT_OURS:
+    if error.errno in _NO_SPACE:
+      advice = 'free some space'
+    elif error.errno in _NOT_WRITABLE:
       advice = 'make the folder writable' + (f', or use another {flag}' if flag else '')
     else:
       raise
     if flag == '--workdir':
-      advice += ', and the same command goes on from where it was'
+      advice += ', and run the same command again to resume'
     raise UserError(f'{error}; {advice}') from error

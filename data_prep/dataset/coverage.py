@@ -1,4 +1,4 @@
-"""How much of each split has features: counted for the manifest, and from there for every score."""
+"""How many videos of each split have features, for the manifest and the reports of scores."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,19 +12,19 @@ def coverage(
   results: Mapping[str, Sequence[ShardResult]],
   lacking: Sequence[Dropped],
 ) -> dict[str, dict]:
-  """Counts by split.
+  """Counts videos by split.
 
   Args:
-    videos: all that the splits list.
+    videos: all videos of the splits.
     results: of the shards, by split.
     lacking: videos that were left out before features were read.
 
   Returns:
-    split -> ``listed`` videos, ``videos`` kept, ``missing`` (without features), ``bad`` (with
-    unusable ones), ``uncaptioned`` (training videos without a caption), and ``streams``: how many
-    of the videos kept have each.
+    split -> how many videos are ``listed``, in the data set (``videos``), ``missing`` (without
+    features), ``bad`` (with unusable features) and ``uncaptioned`` (training videos without a
+    caption), and ``streams``: stream -> how many videos in the data set have it.
   """
-  found = {}
+  counts = {}
   for split, part in videos.items():
     reasons = [d.reason for d in lacking if d.split == split]
     missing = sum(reason.startswith('no features') for reason in reasons)
@@ -32,7 +32,7 @@ def coverage(
     for result in results[split]:
       for stream, count in result.present.items():
         streams[stream] = streams.get(stream, 0) + count
-    found[split] = {
+    counts[split] = {
       'listed': len(part),
       'videos': sum(result.shard.records for result in results[split]),
       'missing': missing,
@@ -40,4 +40,4 @@ def coverage(
       'uncaptioned': len(reasons) - missing,
       'streams': streams,
     }
-  return found
+  return counts

@@ -1,4 +1,4 @@
-"""What a build will write, found before it writes: videos per split, streams, shards."""
+"""Plans a build before anything is written: videos per split, streams, shards."""
 
 import dataclasses
 import hashlib
@@ -17,10 +17,10 @@ from vidcap_jax.features.formats.declarations import Declarations
 from vidcap_jax.features.sources import Source, read_features
 from vidcap_jax.progress import progress
 
-SAMPLES = 16  # Videos looked at to find a stream's kind and sizes.
-SHOWN = 20  # Problems listed in one message.
+SAMPLES = 16  # videos read to find a stream's kind and sizes
+SHOWN = 20  # problems listed in one message
 
-Videos = Mapping[str, Sequence[AnnotatedVideo]]  # By split.
+Videos = Mapping[str, Sequence[AnnotatedVideo]]  # by split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _inputs_hash(
 
 
 def open_reader(stream: str, path: str, declared: Declarations) -> FeatureReader:
-  """A stream's features as declared; DataError as of ``open_features``."""
+  """Opens a stream's features as declared; DataError as of ``open_features``."""
   options = (declared.keys, declared.rows, declared.readers)
   return open_features(stream, path, *(option.get(stream) for option in options))
 
@@ -124,45 +124,46 @@ def open_sources(
   Args:
     features: stream -> path.
     videos: by split.
-    declared: what is said of the streams.
+    declared: the options for streams.
     dtype: of storage.
     aliases: video id -> other name that its features may have.
 
   Raises:
-    DataError: nothing at a path, no features there for any of the videos, several that one video
-      may have, or arrays that are of no known or of another layout.
+    DataError: nothing at a path, no features for any of the videos, several features that match
+      one video, or arrays with an unknown or undeclared layout.
   """
   ids = [v.video_id for part in videos.values() for v in part]
   normal = names.normal_form(declared.match)
   sources = []
   for stream_name, path in features.items():
     reader = open_reader(stream_name, path, declared)
-    known = read_sidecar(stream_name, path)
-    found = names.match(ids, reader.ids, aliases, normal, stream_name)
-    if not found:
+    sidecar = read_sidecar(stream_name, path)
+    matched = names.match(ids, reader.ids, aliases, normal, stream_name)
+    if not matched:
       raise DataError(
-        f'stream {stream_name!r}: no features in {path} are named by a video of the splits: '
+        f'stream {stream_name!r}: no features in {path} have the name of a video of the splits: '
         f'features {splits.three(reader.ids)}; videos {splits.three(ids)}; see --match and --id_map'
       )
     stream, layout = describe(
       stream_name,
       reader,
-      _sample(found),
-      declared=declared.layouts.get(stream_name) or known.get('layout'),
-      kind=declared.kinds.get(stream_name) or known.get('kind'),
+      _sample(matched),
+      declared=declared.layouts.get(stream_name) or sidecar.get('layout'),
+      kind=declared.kinds.get(stream_name) or sidecar.get('kind'),
       dtype=dtype,
       optional=stream_name in declared.optional,
-      known=known,
+      known=sidecar,
     )
     limits = (declared.max_frames.get(stream_name), declared.max_regions.get(stream_name))
     block = declared.blocks.get(stream_name)
-    sources.append(Source(stream, reader, found, layout, *limits, block))
+    sources.append(Source(stream, reader, matched, layout, *limits, block))
   return sources
 
 
-def _sample(names_of: Mapping[str, str]) -> list[str]:
-  found = list(names_of.values())
-  return found[:: max(1, len(found) // SAMPLES)][:SAMPLES]
+def _sample(matched: Mapping[str, str]) -> list[str]:
+  """The names of some evenly spaced features."""
+  features = list(matched.values())
+  return features[:: max(1, len(features) // SAMPLES)][:SAMPLES]
 
 
 def drop_lacking(
@@ -176,51 +177,52 @@ def drop_lacking(
     skip: leave videos without features out; otherwise they are an error.
 
   Raises:
-    DataError: videos without features, listed, where they are not to be skipped; a split that is
-      left empty.
+    DataError: videos without features that are not to be skipped, or a split that is left empty.
   """
-  kept: dict[str, list[AnnotatedVideo]] = {}
+  remaining: dict[str, list[AnnotatedVideo]] = {}
   dropped = []
   lacking = set()
   for split, part in videos.items():
-    kept[split] = []
+    remaining[split] = []
     for video in part:
       required = [s for s in sources if not s.stream.optional]
-      lacks = [s.stream.name for s in required if video.video_id not in s.names]
-      if lacks:
+      missing = [s.stream.name for s in required if video.video_id not in s.names]
+      if missing:
         lacking.add(video.video_id)
-        dropped.append(Dropped(video.video_id, split, f'no features in {", ".join(lacks)}'))
+        dropped.append(Dropped(video.video_id, split, f'no features in {", ".join(missing)}'))
       elif split == 'train' and not video.captions:
         dropped.append(Dropped(video.video_id, split, 'no caption to train on'))
       else:
-        kept[split].append(video)
+        remaining[split].append(video)
   if lacking and not skip:
     where = ', '.join(f'{s.stream.name} in {s.reader.path}' for s in sources)
     raise DataError(
       f'{len(lacking)} of {sum(map(len, videos.values()))} videos have no features ({where}): '
       + listed(f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking)
-      + ''.join(map(_left_over, sources))
+      + ''.join(map(_unused_note, sources))
       + '; leave them out with --missing=skip, or name streams that may be absent in --optional'
     )
-  check_not_empty(kept, dropped)
-  return kept, dropped
+  check_not_empty(remaining, dropped)
+  return remaining, dropped
 
 
-def _left_over(source: Source) -> str:
+def _unused_note(source: Source) -> str:
   unused = source.unused
-  return f'; features of {source.stream.name} without video: {splits.three(unused)}' * bool(unused)
+  return f'; features of {source.stream.name} without a video: {splits.three(unused)}' * bool(
+    unused
+  )
 
 
 def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
-  """DataError for a split without videos: it would only fail later, the cause harder to see."""
+  """Raises DataError for a split without videos, with why the first one was dropped."""
   for split, part in videos.items():
     if part:
       continue
-    these = [d for d in dropped if d.split == split]
+    dropped_here = [d for d in dropped if d.split == split]
     why = 'none is listed for it'
-    if these:
-      first = these[0]
-      why = f'all {len(these)} were dropped, the first ({first.video_id}): {first.reason}'
+    if dropped_here:
+      first = dropped_here[0]
+      why = f'all {len(dropped_here)} were dropped, the first ({first.video_id}): {first.reason}'
     raise DataError(f'split {split!r} is left without videos: {why}')
 
 
@@ -248,10 +250,10 @@ def _bytes_per_video(source: Source) -> float:
   for name in _sample(source.names):
     try:
       array = source.reader.read(name)
-    except DataError:  # Reported when it is its turn.
+    except DataError:  # reported when the video is written
       continue
-    kept = min(1.0, (source.max_frames or len(array)) / max(1, len(array))) if array.ndim else 1.0
-    sizes.append(array.size * kept)
+    share = min(1.0, (source.max_frames or len(array)) / max(1, len(array))) if array.ndim else 1.0
+    sizes.append(array.size * share)
   width = 2 if source.stream.dtype == 'float16' else 4
   return width * sum(sizes) / max(1, len(sizes))
 
@@ -259,7 +261,7 @@ def _bytes_per_video(source: Source) -> float:
 def check_features(
   videos: Sequence[AnnotatedVideo], sources: Sequence[Source], align: Mapping[str, str]
 ) -> None:
-  """Reads every feature once; DataError names all that are bad."""
+  """Reads every feature once; DataError names all unusable ones."""
   problems = []
   for video in progress(videos, len(videos), 'checking features'):
     try:
@@ -270,7 +272,7 @@ def check_features(
 
 
 def raise_bad(problems: Sequence[str], videos: int) -> None:
-  """DataError for problems, each of one of so many videos; nothing if there are none."""
+  """Raises DataError if there are problems, one for each of some videos out of ``videos``."""
   if problems:
     raise DataError(
       f'{len(problems)} of {videos} videos have bad features: '
@@ -280,7 +282,7 @@ def raise_bad(problems: Sequence[str], videos: int) -> None:
 
 
 def listed(problems) -> str:
-  """The first problems, and how many more there are."""
+  """The first problems, and the number of the others."""
   problems = list(problems)
   more = f'; and {len(problems) - SHOWN} more' if len(problems) > SHOWN else ''
   return '; '.join(problems[:SHOWN]) + more

@@ -1,8 +1,8 @@
-"""Writes a data set's shards, so that an interrupted build goes on where it stopped.
+"""Writes a data set's shards so that an interrupted build can resume.
 
-Each finished shard leaves a small JSON file in ``DIR/.build`` with its checksum, what was dropped,
-and its part of the statistics, under a key made of its inputs. A later build with the same inputs
-takes it over; only unfinished shards are written again. One video is in memory at a time.
+For each finished shard, a small JSON file in ``DIR/.build`` holds its checksum, the dropped videos,
+its part of the statistics, and a key of its inputs. A later build with the same inputs reuses the
+shard; only unfinished shards are written again. One video is in memory at a time.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from vidcap_jax.files import write_text
 
 STATE_FOLDER = '.build'
 _SHARD_FILE = re.compile(r'.+-.+\.array_record-\d{5,}-of-\d{5,}(\.partial)?')
-_METADATA = ('dataset_info.json', 'features.json', 'inspect.html')  # What describes the shards.
+_METADATA = ('dataset_info.json', 'features.json', 'inspect.html')  # describe the shards
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,15 +53,15 @@ class ShardPlan:
 
 @dataclasses.dataclass
 class ShardResult:
-  """A finished shard, and what its videos add to the manifest.
+  """A finished shard, and its part of the manifest.
 
   Attributes:
     shard: as in the manifest.
-    captions: of all its videos.
+    captions: number of captions of all its videos.
     dropped: (id, reason) of videos with unusable features.
     present: how many videos have each stream.
-    longest, most_regions: of any video, by stream.
-    moments: by stream; of the training split.
+    longest, most_regions: largest number of frames and regions of a video, by stream.
+    moments: by stream; only for the training split.
   """
 
   shard: Shard
@@ -91,7 +91,7 @@ class ShardResult:
 def shard_key(
   videos: Sequence[AnnotatedVideo], sources: Sequence[Source], align: Mapping[str, str]
 ) -> str:
-  """Identifies a shard's inputs: videos, captions, streams, and size and time of their files."""
+  """A hash of a shard's inputs: videos, captions, streams, and size and time of their files."""
   digest = hashlib.sha256(json.dumps(align, sort_keys=True).encode())
   for source in sources:
     form = [source.reader.key, source.layout.axes, source.max_frames, source.max_regions]
@@ -110,13 +110,13 @@ def shard_key(
 
 
 def dataset_name(folder: str) -> str:
-  """A folder's name as TFDS takes it, first a letter: data_1k_a for 1k-A."""
+  """A folder's name in the form that TFDS accepts: data_1k_a for 1k-A."""
   name = re.sub(r'[^a-z0-9]+', '_', folder.lower()).strip('_')
   return name if name[:1].isalpha() else f'data_{name}'.rstrip('_')
 
 
 def shard_name(dataset: str, split: str, index: int, shards: int) -> str:
-  """TFDS's default file name."""
+  """The file name of a shard, TFDS's default."""
   return f'{dataset}-{split}.array_record-{index:05d}-of-{shards:05d}'
 
 
@@ -213,7 +213,7 @@ def _add(result: ShardResult, video: Video, streams: Mapping[str, Stream]) -> No
     if name in result.most_regions:
       result.most_regions[name] = max(result.most_regions[name], array.shape[1])
     if name in result.moments:
-      moments = Moments.of(np.asarray(array), streams[name])
+      moments = Moments.from_array(np.asarray(array), streams[name])
       result.moments[name] = result.moments[name].merge(moments)
 
 
@@ -222,18 +222,18 @@ def merge_streams(
 ) -> tuple[Stream, ...]:
   """The streams with longest, most_regions, mean and std over all shards filled in."""
   merged = []
-  every = [result for split in results.values() for result in split]
+  all_results = [result for split in results.values() for result in split]
   for stream in streams:
     name = stream.name
     moments = Moments.zeros(stream.channels)
-    for result in every:
+    for result in all_results:
       if name in result.moments:
         moments = moments.merge(result.moments[name])
     merged.append(
       dataclasses.replace(
         stream,
-        longest=max(1, *(r.longest[name] for r in every)),
-        most_regions=max((r.most_regions.get(name, 0) for r in every), default=0),
+        longest=max(1, *(r.longest[name] for r in all_results)),
+        most_regions=max((r.most_regions.get(name, 0) for r in all_results), default=0),
         mean=tuple(moments.mean.tolist()) if moments.count else (),
         std=tuple(moments.std.tolist()) if moments.count else (),
       )
@@ -266,17 +266,17 @@ def write_tfds_metadata(
     features=tfds_features(streams),
     split_infos=infos,
     version='1.0.0',
-    check_data=False,  # That check would need TensorFlow.
+    check_data=False,  # the check would need TensorFlow
     description=f'Video features and captions: {dataset}.',
   )
 
 
 def prepare(directory: pathlib.Path, keep: Sequence[str]) -> None:
-  """Makes the folder ready for a build: earlier ones' manifest, shards and metadata are removed.
+  """Prepares the folder for a build: removes the manifest, shards and metadata of earlier ones.
 
   Args:
-    directory: the data set folder; made if need be.
-    keep: names of finished shards, which stay.
+    directory: the data set folder; created if missing.
+    keep: names of finished shards to keep.
   """
   state = directory / STATE_FOLDER
   state.mkdir(parents=True, exist_ok=True)

@@ -11,32 +11,32 @@ import numpy as np
 
 _WIDTH, _HEIGHT = 340, 150  # of a histogram, in pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 10, 32
-_MOST_BARS = 34
+_MAX_BARS = 34
 
 
 def edges(values: Iterable[int]) -> list[int]:
-  """Bounds of bins for whole numbers, [a, b), [b, c) …; the last bin takes all that is above.
+  """Bounds of bins for whole numbers, [a, b), [b, c) …; the last bin includes all larger values.
 
-  A few values far above the others share that last bin, so that they don't squeeze the rest.
+  The few values far above the others share the last bin, which leaves more bins for the others.
   """
-  found = np.asarray(list(values))
-  if not found.size:
+  array = np.asarray(list(values))
+  if not array.size:
     return [0, 1]
-  low, high = int(found.min()), int(found.max())
-  usual = int(np.percentile(found, 99))
-  high = min(high, max(2 * usual - low, low + 1))
-  width = max(1, -(-(high - low + 1) // _MOST_BARS))
+  low, high = int(array.min()), int(array.max())
+  percentile = int(np.percentile(array, 99))
+  high = min(high, max(2 * percentile - low, low + 1))
+  width = max(1, -(-(high - low + 1) // _MAX_BARS))
   return list(range(low, high + width + 1, width))
 
 
 def histogram(values: Sequence[int], bounds: Sequence[int], title: str, axis: str) -> str:
-  """How many of the values are in each bin.
+  """A histogram: how many of the values are in each bin.
 
   Args:
     values: whole numbers, none below the first bound.
-    bounds: from ``edges``, of these values or of more.
-    title: said to those who cannot see it.
-    axis: what is counted, under the axis.
+    bounds: from ``edges``, for these values or more.
+    title: a description for screen readers.
+    axis: the label of the axis.
   """
   cut = np.minimum(np.asarray(values, int), bounds[-1] - 1)
   counts, _ = np.histogram(cut, bounds)
@@ -69,7 +69,7 @@ def histogram(values: Sequence[int], bounds: Sequence[int], title: str, axis: st
 
 
 def bars(counts: Sequence[tuple[str, int]], title: str) -> str:
-  """A horizontal bar for each name, in the order given."""
+  """A horizontal bar for each name, in the given order."""
   row, left, room, right = 16, 130, 260, 70
   most = max((n for _, n in counts), default=1)
   parts = []
@@ -84,14 +84,14 @@ def bars(counts: Sequence[tuple[str, int]], title: str) -> str:
 
 
 def rarity(counts: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-  """How many words occur once, twice, 3 or 4 times, 5 to 8 …: (occurrences, words)."""
+  """How many words occur once, twice, 3 or 4 times, 5 to 8 times …: (occurrences, words)."""
   numbers = np.array([n for _, n in counts], int)
-  found, low, high = [], 1, 1
+  classes, low, high = [], 1, 1
   while numbers.size and low <= numbers.max():
     name = f'{low:,}' if low == high else f'{low:,} to {high:,}'
-    found.append((name, int(((numbers >= low) & (numbers <= high)).sum())))
+    classes.append((name, int(((numbers >= low) & (numbers <= high)).sum())))
     low, high = high + 1, 2 * high
-  return found
+  return classes
 
 
 def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
-"""What a data set holds, and what is odd or broken in it, as sections of lines and tables.
+"""The contents of a data set, and what is odd or broken in it, as sections of lines and tables.
 
-``data_prep.inspect`` prints them; ``data_prep.report.page`` shows the same ones in a browser.
+``data_prep.inspect`` prints them; ``data_prep.report.page`` shows the same in a browser.
 """
 
 import collections
@@ -15,24 +15,24 @@ from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.split_names import SPLIT_NAMES
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
 
-SHOWN = 5  # Ids shown of a list.
+SHOWN = 5  # ids shown of a list
 
-_LACKS = ('missing', 'bad', 'uncaptioned')  # Why a video is left out, in the manifest's coverage.
+_LACKS = ('missing', 'bad', 'uncaptioned')  # reasons for dropped videos in the manifest's coverage
 
-Rows = Sequence[Sequence[str]]  # A table; the first row is its head.
+Rows = Sequence[Sequence[str]]  # a table; the first row is its header
 Part = str | Rows
-Surveys = Mapping[str, SplitSurvey]  # Of the splits whose shards are intact.
-Faults = Mapping[str, Sequence[str]]  # Of the others: what is wrong.
+Surveys = Mapping[str, SplitSurvey]  # of the splits whose shards are intact
+Faults = Mapping[str, Sequence[str]]  # of the other splits: what is wrong
 
 
 @dataclasses.dataclass(frozen=True)
 class Findings:
-  """What was found in a data set folder.
+  """The results of reading a data set folder.
 
   Attributes:
     manifest: as read.
-    surveys: split -> what is in it, of splits that could be read.
-    faults: split -> what is wrong with its files, of the others.
+    surveys: split -> its contents, for splits that could be read.
+    faults: split -> what is wrong with its files, for the others.
   """
 
   manifest: Manifest
@@ -48,25 +48,25 @@ class Section:
   parts: Sequence[Part]
 
 
-def sections(found: Findings, *, verified: bool, words: int) -> list[Section]:
-  """All there is to say, faults last.
+def sections(findings: Findings, *, verified: bool, words: int) -> list[Section]:
+  """All findings, in the order to print.
 
   Args:
-    found: in the data set.
+    findings: in the data set.
     verified: whether checksums were compared.
     words: how many frequent words to list.
   """
-  manifest = found.manifest
-  streams = [part for stream in manifest.streams for part in stream_parts(stream, found.surveys)]
+  manifest = findings.manifest
+  streams = [part for stream in manifest.streams for part in stream_parts(stream, findings.surveys)]
   return [
     Section(f'Data set {manifest.name}', overview(manifest, verified=verified)),
-    Section('Splits', split_parts(found)),
+    Section('Splits', split_parts(findings)),
     Section('Streams', streams),
-    Section('Coverage', coverage_parts(found)),
-    Section('Vocabulary', vocabulary_parts(manifest, found.surveys, words)),
+    Section('Coverage', coverage_parts(findings)),
+    Section('Vocabulary', vocabulary_parts(manifest, findings.surveys, words)),
     Section('Left out (the manifest names all)', left_out_lines(manifest) or ['nothing']),
-    Section('Odd', list(oddities(found)) or ['nothing']),
-    Section('Broken', list(broken(found)) or ['nothing']),
+    Section('Odd', list(oddities(findings)) or ['nothing']),
+    Section('Broken', list(broken(findings)) or ['nothing']),
   ]
 
 
@@ -98,19 +98,19 @@ def left_out_lines(manifest: Manifest) -> list[str]:
   return lines
 
 
-def split_parts(found: Findings) -> list[Part]:
+def split_parts(findings: Findings) -> list[Part]:
   """A table of the splits: videos, captions, their lengths."""
-  rows = [('', 'shards', 'videos', 'captions', 'per video', 'words', 'cut', 'said twice')]
-  vocabulary = found.manifest.vocabulary
+  rows = [('', 'shards', 'videos', 'captions', 'per video', 'words', 'cut', 'repeated')]
+  vocabulary = findings.manifest.vocabulary
   limit = vocabulary['max_words'] if vocabulary else None
-  for name, split in found.manifest.splits.items():
+  for name, split in findings.manifest.splits.items():
     row = (name, str(len(split.shards)), str(split.videos), str(split.captions))
-    if name in found.faults:
+    if name in findings.faults:
       rows.append((*row, 'broken', '', '', ''))
       continue
-    survey = found.surveys[name]
+    survey = findings.surveys[name]
     cut = sum(n > limit for n in survey.words) if limit else 0
-    per_video, words = spread(survey.captions.values()), spread(survey.words)
+    per_video, words = min_median_max(survey.captions.values()), min_median_max(survey.words)
     rows.append((*row, per_video, words, str(cut), str(survey.repeated_captions)))
   return [rows, 'lengths are minimum/median/maximum; cut: captions longer than max_words']
 
@@ -132,26 +132,28 @@ def stream_parts(stream: Stream, surveys: Surveys) -> list[Part]:
   for name, survey in surveys.items():
     s = survey.streams[stream.name]
     values = f'{s.lowest:.4g} to {s.highest:.4g}' if s.frames else '-'
-    rows.append((name, str(len(s.frames)), spread(s.frames.values()), values, str(len(s.lacking))))
+    rows.append(
+      (name, str(len(s.frames)), min_median_max(s.frames.values()), values, str(len(s.lacking)))
+    )
   return [*lines, rows]
 
 
-def coverage_parts(found: Findings) -> list[Part]:
-  """Of the videos listed for each split: how many were kept, why not the others, and streams."""
-  manifest = found.manifest
+def coverage_parts(findings: Findings) -> list[Part]:
+  """For each split: listed videos, those in the data set, reasons for the others, and streams."""
+  manifest = findings.manifest
   names = [stream.name for stream in manifest.streams]
   rows = [('', 'listed', 'kept', *_LACKS, *names)]
   for split, part in manifest.splits.items():
-    # Of a data set without counts what its records say is shown; lists of ids are not in it.
+    # Manifests of older versions have no counts; those of its records are shown instead.
     counts = manifest.coverage.get(split, {})
-    have = counts.get('streams') or _present(found.surveys.get(split))
-    shares = [f'{have[n]} ({have[n] / part.videos:.1%})' if have else '-' for n in names]
-    listed, *lacks = (str(counts.get(key, '-')) for key in ('listed', *_LACKS))
-    rows.append((split, listed, str(part.videos), *lacks, *shares))
+    present = counts.get('streams') or _present(findings.surveys.get(split))
+    shares = [f'{present[n]} ({present[n] / part.videos:.1%})' if present else '-' for n in names]
+    listed, *dropped = (str(counts.get(key, '-')) for key in ('listed', *_LACKS))
+    rows.append((split, listed, str(part.videos), *dropped, *shares))
   return [
     rows,
     'missing: without features; bad: with unusable ones; uncaptioned: training videos without a '
-    'caption; then the videos kept that have each stream',
+    'caption; last columns: kept videos that have each stream',
   ]
 
 
@@ -166,7 +168,7 @@ def vocabulary_parts(manifest: Manifest, surveys: Surveys, words: int) -> list[P
   vocabulary = Vocabulary.from_dict(manifest.vocabulary)
   parts: list[Part] = [
     f'{len(vocabulary)} words, {len(SPECIAL)} of them special; hash {vocabulary.hash}',
-    f'tokenizer {vocabulary.tokenizer}, words seen {vocabulary.min_count} times or more, '
+    f'tokenizer {vocabulary.tokenizer}, words that occur {vocabulary.min_count} times or more, '
     f'captions up to {vocabulary.max_words} words',
   ]
   rows = [('coverage', 'words', 'unknown', 'share known')]
@@ -187,10 +189,10 @@ def frequent(surveys: Surveys) -> list[tuple[str, int]]:
   return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def broken(found: Findings) -> Iterable[str]:
-  """What training cannot be run on."""
-  manifest, surveys = found.manifest, found.surveys
-  for name, messages in found.faults.items():
+def broken(findings: Findings) -> Iterable[str]:
+  """Faults that make the data set unusable for training."""
+  manifest, surveys = findings.manifest, findings.surveys
+  for name, messages in findings.faults.items():
     yield from (f'{name}: {message}' for message in messages)
   for name, survey in surveys.items():
     split = manifest.splits[name]
@@ -214,9 +216,9 @@ def broken(found: Findings) -> Iterable[str]:
         )
 
 
-def oddities(found: Findings) -> Iterable[str]:
-  """What is worth a look: videos without captions, constant or repeated features, odd lengths."""
-  manifest, surveys = found.manifest, found.surveys
+def oddities(findings: Findings) -> Iterable[str]:
+  """Unusual findings: videos without captions, constant or repeated features, odd lengths."""
+  manifest, surveys = findings.manifest, findings.surveys
   unusual = [name for name in surveys if name not in SPLIT_NAMES]
   if unusual and 'train' not in surveys:
     yield f'no split train, but {", ".join(unusual)}: is a name misspelled?'
@@ -255,10 +257,10 @@ def _shared_features(stream: str, surveys: Surveys) -> Iterable[str]:
       videos[digest] += [(name, member) for member in members]
   groups = [group for group in videos.values() if len(group) > 1]
   across = [group for group in groups if len({name for name, _ in group}) > 1]
-  for found, word in ((groups, ''), (across, ' across splits')):
-    if found:
-      shown = [' = '.join(f'{v} ({name})' for name, v in group[:3]) for group in found]
-      count = sum(map(len, found))
+  for shared, word in ((groups, ''), (across, ' across splits')):
+    if shared:
+      shown = [' = '.join(f'{v} ({name})' for name, v in group[:3]) for group in shared]
+      count = sum(map(len, shared))
       yield f'{stream}: {count} videos share their features with another{word}: {ids(shown)}'
 
 
@@ -268,7 +270,7 @@ def ids(names: Sequence[str]) -> str:
   return ', '.join(names[:SHOWN]) + more
 
 
-def spread(values: Iterable[int]) -> str:
-  """minimum/median/maximum."""
+def min_median_max(values: Iterable[int]) -> str:
+  """minimum/median/maximum of values, as text."""
   values = list(values)
   return f'{min(values)}/{np.median(values):g}/{max(values)}' if values else '-'

@@ -1,7 +1,7 @@
-"""A data set as one HTML page: what ``data_prep.inspect`` prints, with pictures of it.
+"""A data set as an HTML page: the output of ``data_prep.inspect``, with charts and thumbnails.
 
-The page needs nothing beside itself: styles, charts and thumbnails are in it. Whatever comes from
-the data set (captions, ids, messages) is shown as text and can run nothing.
+The page is one file with its styles and pictures. Text from the data set (captions, ids, messages)
+is escaped.
 """
 
 import html
@@ -26,8 +26,8 @@ from data_prep.report.survey import Sample
 from data_prep.report.thumbnails import Thumbnails
 from vidcap_jax.data.schema import Stream
 
-WORDS = 30  # Words in the chart.
-CAPTIONS = 5  # Captions shown of a video.
+WORDS = 30  # words in the chart
+CAPTIONS = 5  # captions shown of a video
 
 _STYLE = """
 body { font: 14px/1.5 system-ui, sans-serif; color: #1b1f24; margin: 2em auto; padding: 0 1.5em;
@@ -58,16 +58,16 @@ section + section.odd, section + section.fine { margin-top: .8em; }
 """
 
 
-def render(found: Findings, *, verified: bool, words: int, thumbnails: Thumbnails | None) -> str:
-  """The page.
+def render(findings: Findings, *, verified: bool, words: int, thumbnails: Thumbnails | None) -> str:
+  """Renders the page.
 
   Args:
-    found: in the data set.
+    findings: in the data set.
     verified: whether checksums were compared.
     words: how many frequent words to list.
-    thumbnails: of the videos sampled, None if there are no video files.
+    thumbnails: of the sampled videos; None without video files.
   """
-  manifest = found.manifest
+  manifest = findings.manifest
   title = f'Data set {manifest.name}'
   videos = sum(split.videos for split in manifest.splits.values())
   captions = sum(split.captions for split in manifest.splits.values())
@@ -75,27 +75,27 @@ def render(found: Findings, *, verified: bool, words: int, thumbnails: Thumbnail
   body = [
     f'<h1>{_text(title)} <small>{about}</small></h1>',
     *map(_part, overview(manifest, verified=verified)),
-    _anomalies('Broken', 'broken', list(broken(found))),
-    _anomalies('Odd', 'odd', list(oddities(found))),
-    _section('Splits', split_parts(found)),
-    _caption_lengths(found),
-    _section('Coverage', coverage_parts(found)),
+    _anomalies('Broken', 'broken', list(broken(findings))),
+    _anomalies('Odd', 'odd', list(oddities(findings))),
+    _section('Splits', split_parts(findings)),
+    _caption_lengths(findings),
+    _section('Coverage', coverage_parts(findings)),
     '<h2>Streams</h2>',
-    *(_stream(stream, found) for stream in manifest.streams),
-    _section('Vocabulary', vocabulary_parts(manifest, found.surveys, words)),
-    _words(found),
+    *(_stream(stream, findings) for stream in manifest.streams),
+    _section('Vocabulary', vocabulary_parts(manifest, findings.surveys, words)),
+    _words(findings),
     '<h2>Left out</h2>' + _list(left_out_lines(manifest) or ['nothing']),
     '<h2>Videos</h2>',
     _list(thumbnails.notes) if thumbnails and thumbnails.notes else '',
     *(
       _samples(name, survey.samples, thumbnails.pictures if thumbnails else {})
-      for name, survey in found.surveys.items()
+      for name, survey in findings.surveys.items()
     ),
   ]
   return (
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    # Even if something slipped through, it could not run or load anything.
+    # Should any text not be escaped, it still can't run or load anything.
     '<meta http-equiv="Content-Security-Policy" '
     "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
     f'<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n'
@@ -135,53 +135,53 @@ def _anomalies(title: str, kind: str, lines: Sequence[str]) -> str:
   return f'<section class="{kind}"><h2>{title}</h2>{_list(lines)}</section>'
 
 
-def _figures(charts_of: Iterable[tuple[str, str]]) -> str:
+def _figures(captioned: Iterable[tuple[str, str]]) -> str:
   figures = [
-    f'<figure><figcaption>{_text(caption)}</figcaption>{svg}</figure>' for caption, svg in charts_of
+    f'<figure><figcaption>{_text(caption)}</figcaption>{svg}</figure>' for caption, svg in captioned
   ]
   return f'<div class="charts">{"".join(figures)}</div>' if figures else ''
 
 
 def _histograms(values: Mapping[str, Sequence[int]], what: str, axis: str) -> str:
-  """One histogram for each split, all with the same bins; a sentence if all values are equal."""
-  every = [n for of in values.values() for n in of]
-  if len(set(every)) == 1:
-    return f'<p>{_text(what)}: always {every[0]}</p>'
-  bounds = charts.edges(every)
+  """A histogram of each split's values, with the same bins; a sentence if all values are equal."""
+  all_values = [value for part in values.values() for value in part]
+  if len(set(all_values)) == 1:
+    return f'<p>{_text(what)}: always {all_values[0]}</p>'
+  bounds = charts.edges(all_values)
   return _figures(
-    (f'{what}, {split}', charts.histogram(of, bounds, f'{what}, {split}', axis))
-    for split, of in values.items()
-    if of
+    (f'{what}, {split}', charts.histogram(part, bounds, f'{what}, {split}', axis))
+    for split, part in values.items()
+    if part
   )
 
 
-def _caption_lengths(found: Findings) -> str:
-  words = {name: survey.words for name, survey in found.surveys.items()}
-  per_video = {name: list(survey.captions.values()) for name, survey in found.surveys.items()}
+def _caption_lengths(findings: Findings) -> str:
+  words = {name: survey.words for name, survey in findings.surveys.items()}
+  per_video = {name: list(survey.captions.values()) for name, survey in findings.surveys.items()}
   return _histograms(words, 'Caption lengths', 'words in a caption') + _histograms(
     per_video, 'Captions of a video', 'captions'
   )
 
 
-def _stream(stream: Stream, found: Findings) -> str:
-  line, *parts = stream_parts(stream, found.surveys)
-  drawn = ''
+def _stream(stream: Stream, findings: Findings) -> str:
+  line, *parts = stream_parts(stream, findings.surveys)
+  chart = ''
   if stream.kind != 'vector':
-    frames = {n: list(s.streams[stream.name].frames.values()) for n, s in found.surveys.items()}
-    drawn = _histograms(frames, f'Frames per video of {stream.name}', 'frames')
-  return f'<h3>{_text(str(line))}</h3>' + ''.join(map(_part, parts)) + drawn
+    frames = {n: list(s.streams[stream.name].frames.values()) for n, s in findings.surveys.items()}
+    chart = _histograms(frames, f'Frames per video of {stream.name}', 'frames')
+  return f'<h3>{_text(str(line))}</h3>' + ''.join(map(_part, parts)) + chart
 
 
-def _words(found: Findings) -> str:
-  counts = frequent(found.surveys)
+def _words(findings: Findings) -> str:
+  counts = frequent(findings.surveys)
   if not counts:
     return ''
   return _figures(
     [
       ('Most frequent words', charts.bars(counts[:WORDS], 'Most frequent words')),
       (
-        'How many words occur so often',
-        charts.bars(charts.rarity(counts), 'How many words occur so often'),
+        'Number of words by how often they occur',
+        charts.bars(charts.rarity(counts), 'Number of words by how often they occur'),
       ),
     ]
   )
@@ -202,4 +202,4 @@ def _samples(split: str, samples: Sequence[Sample], pictures: Mapping[str, Seque
       f'<div><b>{_text(video.video_id)}</b> <span class="small">{_text(category)}'
       f'frames: {_text(frames)}</span>{images}{_list(captions or ["no captions"])}</div>'
     )
-  return f'<h3>{_text(split)}, some evenly chosen</h3><div class="videos">{"".join(shown)}</div>'
+  return f'<h3>{_text(split)}, evenly spaced samples</h3><div class="videos">{"".join(shown)}</div>'

@@ -13,14 +13,14 @@ FEW_KNOWN = 0.9
 
 
 def summary(manifest: Manifest, report: Report, out: str) -> str:
-  """What was built, for people."""
+  """What was built, as lines of text."""
   lines = []
   if report.unchanged:
-    lines.append(f'{out}: built from the same inputs already, nothing to do')
+    lines.append(f'{out}: already built from the same inputs, nothing to do')
   for name, split in manifest.splits.items():
     without = report.without_captions[name]
     note = f' ({without} videos without captions)' if without else ''
-    note += f' ({report.repeated[name]} said twice)' if report.repeated[name] else ''
+    note += f' ({report.repeated[name]} repeated)' if report.repeated[name] else ''
     lines.append(f'{name:<10} {split.videos:>7} videos, {split.captions} captions{note}')
   lines += dropped_lines(manifest)
   for reason, videos in report.left_out.items():
@@ -28,8 +28,8 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
   lines += [f'note       {note}' for note in report.notes]
   if 'train' in manifest.splits and 'val' not in manifest.splits:
     lines.append(
-      'note       no split val: list videos for it in --splits, or have training choose the best '
-      'epoch by another split, --config.data.val_split=NAME'
+      'note       no split val: list videos for it in --splits, or train with '
+      '--config.data.val_split=NAME to choose the best epoch by another split'
     )
   if manifest.vocabulary:
     vocabulary = Vocabulary.from_dict(manifest.vocabulary)
@@ -39,13 +39,13 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     known, words = report.coverage.get('train', (0, 0))
     if known < FEW_KNOWN * words:
       lines.append(
-        f'note       {1 - known / words:.1%} of the words of train are unknown: words seen fewer '
-        f'than {vocabulary.min_count} times are left out; --min_count=1 keeps all'
+        f'note       {1 - known / words:.1%} of the words of train are unknown: words that occur '
+        f'fewer than {vocabulary.min_count} times are left out; --min_count=1 keeps all'
       )
   else:
     lines.append(
-      'vocabulary    none: there is no split train, and no --vocabulary given; such a data set can '
-      'be evaluated, but not trained on'
+      'vocabulary    none, as there is no split train and no --vocabulary; the data set can be '
+      'used for evaluation, but not for training'
     )
   for stream in manifest.streams:
     unused = report.unused[stream.name]
@@ -62,10 +62,10 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
 
 
 def dropped_lines(manifest: Manifest) -> list[str]:
-  """Videos left out, counted by split and reason, with an example; the manifest names them all."""
+  """Counts of dropped videos by split and reason, with an example; the manifest names all."""
   groups: dict[tuple[str, str], list[Dropped]] = {}
   for video in manifest.dropped:
-    # A reason that names a file is a bad file's; those are counted together.
+    # Reasons that name a file are those of unusable features, which are counted together.
     reason = video.reason if video.reason.startswith(('no ', 'in ')) else 'bad features'
     groups.setdefault((video.split, reason), []).append(video)
   lines = []
@@ -79,12 +79,12 @@ def dropped_lines(manifest: Manifest) -> list[str]:
 
 
 def stream_line(stream: Stream) -> str:
-  """A stream in words: kind, shape, dtype, longest, where from."""
+  """A stream in words: kind, shape, dtype, longest video, extractor."""
   words = f'{stream.kind} {stream.axes} {stream.dtype}'
   if stream.kind != 'vector':
     words += f', up to {stream.longest} frames'
   if stream.most_regions:
     words += f' of {stream.most_regions} regions'
-  if made_by := ' '.join(filter(None, (stream.extractor, stream.version))):
-    words += f', by {made_by}'
+  if extractor := ' '.join(filter(None, (stream.extractor, stream.version))):
+    words += f', by {extractor}'
   return words + (', optional' if stream.optional else '')

@@ -1,4 +1,4 @@
-"""Reads every record of a data set once and notes what is in it, and what is odd about it."""
+"""Reads every record of a data set once and collects its contents and what is odd about them."""
 
 import collections
 import dataclasses
@@ -17,15 +17,15 @@ from vidcap_jax.errors import DataError
 
 @dataclasses.dataclass
 class StreamSurvey:
-  """One stream over one split. Lists of ids are in the order of the split.
+  """A stream in one split. Lists of ids are in the order of the split.
 
   Attributes:
     frames: T of each video that has the stream, by id.
-    lacking: videos without it.
+    lacking: videos without the stream.
     not_finite: videos with NaN or infinite values.
-    constant: videos all of whose values are equal.
+    constant: videos whose values are all equal.
     repeated_frames: id -> (frames equal to an earlier frame of the video, frames).
-    digests: content -> videos that have it.
+    digests: hash of the features -> videos that have these features.
     lowest, highest: of all finite values.
   """
 
@@ -43,7 +43,7 @@ class StreamSurvey:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-  """A video to look at: its captions, its category, and how many frames it has by stream."""
+  """A video to show: its captions, its category, and its number of frames by stream."""
 
   video_id: str
   captions: Sequence[str]
@@ -53,17 +53,17 @@ class Sample:
 
 @dataclasses.dataclass
 class SplitSurvey:
-  """One split.
+  """The contents of one split.
 
   Attributes:
     videos: number of records.
-    words: length in words of every caption.
-    captions: captions of each video, by id.
-    repeated_captions: captions that their video has already.
-    counts: how often each word occurs; words cut off by max_words included.
-    known: words that the vocabulary knows, among the first max_words of each caption; and all.
+    words: number of words of every caption.
+    captions: number of captions of each video, by id.
+    repeated_captions: captions that repeat another one of their video.
+    counts: how often each word occurs, including words after max_words.
+    known: (known, all) words, among the first max_words of each caption.
     streams: by name.
-    samples: some videos, evenly chosen.
+    samples: some evenly spaced videos.
   """
 
   videos: int = 0
@@ -88,11 +88,11 @@ def broken_shards(
   Args:
     directory: the data set folder.
     manifest: its manifest.
-    checksums: also compare SHA-256, which reads the files whole.
+    checksums: also compare SHA-256, which reads the whole files.
     each: wraps the list of shards, to show progress.
 
   Returns:
-    split -> what is wrong; splits without faults are left out.
+    split -> what is wrong, only for splits with faults.
   """
   faults: dict[str, list[str]] = {}
   pairs = [(name, shard) for name, split in manifest.splits.items() for shard in split.shards]
@@ -118,7 +118,7 @@ def survey_split(
     directory: the data set folder.
     manifest: its manifest.
     split: a name.
-    samples: how many videos to keep for a look.
+    samples: how many videos to keep as samples.
     each: wraps the videos, to show progress.
   """
   source = SplitSource(pathlib.Path(directory), manifest.splits[split].shards, manifest.streams)
@@ -176,16 +176,16 @@ def _add_features(survey: StreamSurvey, video: Video, stream: Stream) -> None:
 
 
 def unusual_lengths(frames: dict[str, int]) -> tuple[list[str], list[str]]:
-  """Videos with far fewer or far more frames than the others, the worst first.
+  """Finds videos with far fewer or far more frames than the others, the most extreme first.
 
-  Far is beyond three times the middle half's spread (Tukey's outer fence), and at least a factor
-  of two from the median.
+  Far means outside Tukey's outer fences (three interquartile ranges beyond the quartiles), and at
+  least a factor of two from the median.
   """
   if len(frames) < 4:
     return [], []
   lengths = np.array(list(frames.values()))
   low, median, high = np.percentile(lengths, (25, 50, 75))
-  reach = 3 * (high - low)
-  short = [v for v, n in frames.items() if n < low - reach and n <= median / 2]
-  long = [v for v, n in frames.items() if n > high + reach and n >= median * 2]
+  fence = 3 * (high - low)
+  short = [v for v, n in frames.items() if n < low - fence and n <= median / 2]
+  long = [v for v, n in frames.items() if n > high + fence and n >= median * 2]
   return sorted(short, key=frames.__getitem__), sorted(long, key=lambda v: -frames[v])

@@ -1,4 +1,4 @@
-"""Small pictures of videos for a page: a few frames each, as JPEG."""
+"""Thumbnails of videos for the HTML page: a few frames each, as JPEG."""
 
 import base64
 import dataclasses
@@ -19,11 +19,11 @@ SIZE = 112  # pixels
 
 @dataclasses.dataclass
 class Thumbnails:
-  """Pictures by video id, and what could not be shown.
+  """Pictures by video id, and notes on videos without pictures.
 
   Attributes:
     pictures: id -> data URIs, in order of time.
-    notes: for people: videos without a file, and files that are damaged or cannot be decoded.
+    notes: videos without a file, and files that are damaged or can't be decoded.
   """
 
   pictures: dict[str, list[str]] = dataclasses.field(default_factory=dict)
@@ -31,11 +31,11 @@ class Thumbnails:
 
 
 def find_files(folder, video_ids: Collection[str], aliases: Mapping[str, str]) -> dict[str, str]:
-  """The file of each video, in a folder and those below it, by its name without extension.
+  """Finds the file of each video by name, in a folder and its subfolders.
 
   Args:
     folder: of the videos.
-    video_ids: wanted.
+    video_ids: of the videos to find.
     aliases: id -> other name that its file may have.
 
   Raises:
@@ -43,18 +43,23 @@ def find_files(folder, video_ids: Collection[str], aliases: Mapping[str, str]) -
   """
   if not pathlib.Path(folder).is_dir():
     raise DataError(f'--videos={folder}: no such folder')
-  normal = names.normal_form(names.DEFAULT)
+  normalize = names.normal_form(names.DEFAULT)
   files: dict[str, str] = {}
-  for place, _, found in os.walk(folder):
-    for file in sorted(found):
-      if normal(file) != file:  # It has the extension of a video, or of features.
-        files.setdefault(normal(file), os.path.join(place, file))
-  wanted = {i: [normal(name) for name in (i, aliases.get(i)) if name] for i in video_ids}
-  return {i: files[name] for i, of in wanted.items() for name in of[::-1] if name in files}
+  for directory, _, filenames in os.walk(folder):
+    for file in sorted(filenames):
+      if normalize(file) != file:  # it has an extension of videos (or features)
+        files.setdefault(normalize(file), os.path.join(directory, file))
+  found = {}
+  for video_id in video_ids:
+    # The id comes last, so that a file named by it wins over one with the other name.
+    for name in filter(None, (aliases.get(video_id), video_id)):
+      if normalize(name) in files:
+        found[video_id] = files[normalize(name)]
+  return found
 
 
-def make(folder, video_ids: Iterable[str], aliases: Mapping[str, str]) -> Thumbnails:
-  """Decodes a few frames of each video; one that gives none is named in the notes.
+def make_thumbnails(folder, video_ids: Iterable[str], aliases: Mapping[str, str]) -> Thumbnails:
+  """Decodes a few frames of each video; videos without any are named in the notes.
 
   Raises:
     DataError: no such folder.

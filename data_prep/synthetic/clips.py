@@ -1,10 +1,10 @@
-r"""A data set out of nothing: renders clips of moving shapes, extracts features, builds.
+r"""Makes a data set without any downloads: renders clips of moving shapes and extracts features.
 
     python -m data_prep.synthetic.clips --out=DIR --videos=400
 
 writes DIR/videos (the clips), DIR/facts.json (what happens in each), DIR/captions.jsonl,
-DIR/features and the data set itself, DIR/dataset. Interrupted at any point, it goes on from there
-when started again and ends with the same data set.
+DIR/features and the data set itself, DIR/dataset. Run again after an interruption, it resumes and
+makes the same data set.
 """
 
 import argparse
@@ -33,11 +33,11 @@ CAPTIONS = 5
 FACTS = 'facts.json'
 ANNOTATIONS = 'captions.jsonl'
 DATA_SET = 'dataset'
-_VERSION = 2  # of the clips and captions: changes whenever a seed would give others
+_VERSION = 2  # increased whenever the clips or captions of a seed change
 
 
 def _render(clips: Sequence[shapes.Clip], folder: pathlib.Path) -> dict[str, pathlib.Path]:
-  """Writes the clips that are not there yet; files by video id."""
+  """Renders the clips that have no file yet; returns files by video id."""
   folder.mkdir(exist_ok=True)
   paths = {clip.video_id: folder / f'{clip.video_id}.mp4' for clip in clips}
   missing = [clip for clip in clips if not paths[clip.video_id].is_file()]
@@ -52,7 +52,7 @@ def _render(clips: Sequence[shapes.Clip], folder: pathlib.Path) -> dict[str, pat
 
 
 def _annotate(clips: Sequence[shapes.Clip], directory: pathlib.Path, captions: int) -> None:
-  """Writes facts.json (id -> split and facts) and captions.jsonl, where they are missing."""
+  """Writes facts.json (id -> split and facts) and captions.jsonl, if they are missing."""
   if (directory / FACTS).is_file() and (directory / ANNOTATIONS).is_file():
     return
   facts = {clip.video_id: {'split': clip.split, **shapes.facts(clip)} for clip in clips}
@@ -77,21 +77,21 @@ def prepare(
 ) -> str:
   """Renders clips, extracts their features and builds a data set; returns its folder.
 
-  Every step keeps what it finds done, so a call that was killed is made good by the next one,
-  and a call on a finished folder returns at once. The result follows from the arguments alone.
+  A call resumes after one that was killed, and returns at once if the data set is finished. The
+  result depends only on the arguments.
 
   Args:
-    directory: where everything is put; the data set is ``directory/dataset``.
+    directory: folder for all files; the data set is ``directory/dataset``.
     streams: name -> EXTRACTOR[@SAMPLING], as of ``extractors.describe_all``.
     videos: number of clips, about 70 % train, 10 % val and 20 % test.
     seed: of clips and captions.
     captions: per clip.
-    sampling: of streams that have none of their own, as in ``vidcap_jax.features.sampling``.
+    sampling: for streams without one, as in ``vidcap_jax.features.sampling``.
     min_count: fewest occurrences of a word in the vocabulary.
 
   Raises:
-    schema.DataError: more captions than there are of some clip; the folder holds something else, or
-      was made with other arguments.
+    DataError: more captions than some clip has; or the folder holds other files, or was made with
+      other arguments.
     extractors.ExtractorError: unknown extractor.
     ModuleNotFoundError: the extra ``video`` is not installed.
   """
@@ -111,7 +111,7 @@ def prepare(
   most = min(map(shapes.most_captions, clips))
   if not 1 <= captions <= most:  # before anything is rendered
     raise DataError(
-      f'--captions={captions}: of some clips there are {most} different ones; 1 to {most}'
+      f'--captions={captions}: some clips have only {most} different captions; use 1 to {most}'
     )
   check_recipe(directory, recipe, 'data_prep.synthetic.clips')
   data_set = directory / DATA_SET
@@ -141,23 +141,23 @@ def prepare(
 
 
 def clips(directory: str | pathlib.Path, split: str) -> list[pathlib.Path]:
-  """The rendered files of a split, in order, of a folder that ``prepare`` filled."""
+  """The rendered files of a split, in order, in a folder made by ``prepare``."""
   directory = pathlib.Path(directory)
   facts = json.loads((directory / FACTS).read_text())
   return [directory / 'videos' / f'{v}.mp4' for v, fact in facts.items() if fact['split'] == split]
 
 
 def first_captions(directory: str | pathlib.Path) -> dict[str, str]:
-  """A caption of each clip of a folder that ``prepare`` filled, by id."""
-  found: dict[str, str] = {}
+  """The first caption of each clip by id, in a folder made by ``prepare``."""
+  captions: dict[str, str] = {}
   for line in (pathlib.Path(directory) / ANNOTATIONS).read_text().splitlines():
     row = json.loads(line)
-    found.setdefault(row['video_id'], row['caption'])
-  return found
+    captions.setdefault(row['video_id'], row['caption'])
+  return captions
 
 
 def read_facts(data_set: str | pathlib.Path) -> dict[str, dict[str, str]]:
-  """What happens in each clip of a data set of ``prepare``: id -> attribute -> value.
+  """The facts of each clip of a data set made by ``prepare``: id -> attribute -> value.
 
   Raises:
     DataError: not a data set made by ``prepare``.

@@ -1,8 +1,8 @@
-"""Clips whose answer is known: what a caption must say, and where in the features it can be seen.
+"""Clips with known answers: the words of each caption, and where in the features they are visible.
 
-There is one probe for each claim that the models make. Features are made directly: every thing that
-can be told has a prototype, a cell shows a prototype or nothing, and noise lies over all of it. So
-what decides a caption is known, and what a mean over frames or cells knows of it, too.
+There is one probe for each claim about the models. Features are made directly, without videos: each
+thing is represented by a prototype vector, a cell holds a prototype or nothing, and noise is added
+everywhere. So it is known which features decide a caption, and what a mean over them preserves.
 """
 
 import dataclasses
@@ -19,19 +19,19 @@ THINGS = ('cup', 'ball', 'key', 'ring')
 TEXTURES = ('striped', 'dotted', 'woven', 'cracked')
 CHANNELS = 16
 NOISE = 0.3  # per channel; a prototype's channels have mean square 1
-FAINT = 0.35  # of a prototype: told in a cell by itself, lost in the mean of its frame
+FAINT = 0.35  # times a prototype: visible in a single cell, lost in the mean of its frame
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-  """A word that only the features can tell.
+  """A word of a caption that only the features determine.
 
   Attributes:
     position: of the word in the caption, from 0.
-    word: the right one.
-    look: axis -> the indices on it that show the answer. Axes: ``frames`` (T), ``cells`` (N),
-      ``slots`` (frame * N + cell), ``layers`` (from the lowest), ``branches`` (that of the frames,
-      that of the regions).
+    word: the correct word.
+    look: axis -> the indices on it where the answer is visible. Axes: ``frames`` (T), ``cells``
+      (N), ``slots`` (frame * N + cell), ``layers`` (from the lowest), ``branches`` (0: frames,
+      1: regions).
   """
 
   position: int
@@ -41,26 +41,26 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Clip:
-  """One clip: its caption, the answers in it, and features by stream."""
+  """A clip: its caption, the answers in it, and its features by stream."""
 
   caption: str
   answers: tuple[Answer, ...]
   features: Mapping[str, np.ndarray]
 
 
+# (index of the group, generator) -> its clips: one, or two that must be in the same split.
 Group = Callable[[int, np.random.Generator], Iterator[Clip]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-  """A claim and the clips that try it.
+  """A claim about a model, and clips that test it.
 
   Attributes:
     claim: in words.
-    chance: share of clips answered right by the best guess without the planted cue.
+    chance: share of correct answers of the best guess without the decisive features.
     kinds: of the streams, by name.
-    make: from the generator of the prototypes to a function (i, generator) -> the clips of group
-      i: one, or twins that belong into the same split.
+    make: (generator of the prototypes) -> ``Group``.
   """
 
   claim: str
@@ -79,8 +79,8 @@ def _noise(rng: np.random.Generator, *shape: int) -> np.ndarray:
   return NOISE * rng.normal(size=shape)
 
 
-def _says(caption: str, look: Mapping[str, Sequence[int]], *words: str) -> tuple[Answer, ...]:
-  """The answers of a caption in which each of the words stands once, all seen in one place."""
+def _answers(caption: str, look: Mapping[str, Sequence[int]], *words: str) -> tuple[Answer, ...]:
+  """The answers for words that occur once each in the caption and are visible in the same place."""
   return tuple(Answer(caption.split().index(word), word, look) for word in words)
 
 
@@ -93,7 +93,7 @@ def _frames_of(cells: np.ndarray) -> np.ndarray:
 
 
 def _order(fixed: np.random.Generator) -> Group:
-  """Two things one after the other, or one light that changes: twins are each other reversed."""
+  """Two things in sequence, or a light that changes; each group has a clip and its reverse."""
   *things, light = prototypes(fixed, len(THINGS) + 1)
   pairs = list(itertools.combinations(range(len(THINGS)), 2))
   T = 8
@@ -103,16 +103,16 @@ def _order(fixed: np.random.Generator) -> Group:
     at = (slice(None), *divmod(cell, 2))  # all frames of the cell
     if i % 2:
       cells[at] += np.linspace(0, 2, T)[:, None] * light
-      template, told = 'the light {}', [['rises'], ['falls']]
+      template, words_of_clips = 'the light {}', [['rises'], ['falls']]
     else:
       pair = pairs[i // 2 % len(pairs)]
       for begin, thing in zip(2 * np.sort(rng.choice(T // 2, 2, replace=False)), pair):
         cells[at][begin : begin + 2] += things[thing]
       names = [THINGS[thing] for thing in pair]
-      template, told = 'a {} and then a {}', [names, names[::-1]]
-    for words, shown in zip(told, (cells, cells[::-1])):
+      template, words_of_clips = 'a {} and then a {}', [names, names[::-1]]
+    for words, shown in zip(words_of_clips, (cells, cells[::-1])):
       caption = template.format(*words)
-      answers = _says(caption, {'cells': [int(cell)]}, *words)
+      answers = _answers(caption, {'cells': [int(cell)]}, *words)
       yield Clip(caption, answers, {'image': _frames_of(shown), 'cells': shown})
 
   return group
@@ -122,10 +122,10 @@ def _order(fixed: np.random.Generator) -> Group:
 
 
 def _object(fixed: np.random.Generator) -> Group:
-  """Four things in one frame, each in a cell of its own, one of them marked: that one is here.
+  """Four things in different cells of one frame; the caption names the marked one.
 
-  The mark is strong, the things are faint: the mean of the frame tells that something is marked,
-  but not what, since all four are in it. Of five clips one has no mark.
+  The mark is strong, the things are faint: the mean of the frame shows that something is marked,
+  but not what, since it contains all four. One in five clips has no mark.
   """
   mark, *kinds = prototypes(fixed, 1 + len(THINGS))
   T, rows = 5, 4
@@ -143,7 +143,7 @@ def _object(fixed: np.random.Generator) -> Group:
       caption = f'a {word} is here'
       cells[(frame, *divmod(cell, rows))] += 2 * mark
       look = {'frames': [frame], 'cells': [cell], 'slots': [frame * rows * rows + cell]}
-    answers = _says(caption, look, word)
+    answers = _answers(caption, look, word)
     yield Clip(caption, answers, {'image': _frames_of(cells), 'cells': cells})
 
   return group
@@ -156,7 +156,7 @@ EVENT_CLIP = 16  # frames
 
 
 def _event(fixed: np.random.Generator) -> Group:
-  """Two things one after the other in a short event; before and after it, scenes of no matter."""
+  """Two things in sequence in a short event, between irrelevant scenes."""
   known = prototypes(fixed, 2 * len(THINGS))
   things, scenes = known[: len(THINGS)], known[len(THINGS) :]
   pairs = list(itertools.permutations(range(len(THINGS)), 2))
@@ -173,7 +173,7 @@ def _event(fixed: np.random.Generator) -> Group:
     caption = f'a {THINGS[first]} and then a {THINGS[second]}'
     yield Clip(
       caption,
-      _says(caption, look, THINGS[first], THINGS[second]),
+      _answers(caption, look, THINGS[first], THINGS[second]),
       {'image': _frames_of(cells), 'cells': cells},
     )
 
@@ -182,12 +182,12 @@ def _event(fixed: np.random.Generator) -> Group:
 
 # ------------------------------------------------------------------------------ layers
 
-# Frames, rows and columns to one of pool5. In a C3D network it is 8, 4, 2 and 1: 20 times the work.
+# Frames, rows and columns for one of pool5's. In C3D they are 8, 4, 2 and 1: 20 times the work.
 LAYERS = {'pool2': 4, 'pool3': 3, 'pool4': 2, 'pool5': 1}
 
 
 def _layers(fixed: np.random.Generator) -> Group:
-  """A texture that only the lowest layer shows, a thing that only the highest one does."""
+  """A texture visible only in the lowest layer, and a thing visible only in the highest."""
   textures = prototypes(fixed, len(TEXTURES))
   things = prototypes(fixed, len(THINGS))
   units = 2
@@ -202,8 +202,8 @@ def _layers(fixed: np.random.Generator) -> Group:
     features['fc7'] = _noise(rng, units, CHANNELS)
     caption = f'the {TEXTURES[texture]} {THINGS[thing]} moves'
     answers = (
-      *_says(caption, {'layers': [0]}, TEXTURES[texture]),
-      *_says(caption, {'layers': [len(LAYERS) - 1]}, THINGS[thing]),
+      *_answers(caption, {'layers': [0]}, TEXTURES[texture]),
+      *_answers(caption, {'layers': [len(LAYERS) - 1]}, THINGS[thing]),
     )
     yield Clip(caption, answers, features)
 
@@ -213,15 +213,15 @@ def _layers(fixed: np.random.Generator) -> Group:
 # ------------------------------------------------------------------------------ key frame, region
 
 
-HELD = THINGS[:3]  # what may be held
+HELD = THINGS[:3]  # things that can be held
 
 
 def _key(fixed: np.random.Generator) -> Group:
-  """What is held in the event's frames: the thing in the one marked region of each.
+  """The thing that is held in the event: the one in the marked region of each of its frames.
 
-  A unit is three frames, of which the middle one has regions: each thing twice, faintly, and
-  nothing in the rest, in random places. In the units that the frames mark as the event one of the
-  things is marked as held, in one of four clips none.
+  A unit is three frames, the middle one of which has regions: each thing twice, faintly, in random
+  places, and empty ones. Frames mark the units of the event, in which one region is marked as held;
+  in one of four clips none is.
   """
   *things, held, event_mark = prototypes(fixed, len(HELD) + 2)
   units, regions, picks = 6, 8, 2
@@ -244,7 +244,7 @@ def _key(fixed: np.random.Generator) -> Group:
     word = HELD[kind] if slots else 'nothing'
     caption = f'someone holds {word}'
     look = {'frames': event, 'slots': slots} if slots else {}
-    yield Clip(caption, _says(caption, look, word), {**streams, 'objects': objects})
+    yield Clip(caption, _answers(caption, look, word), {**streams, 'objects': objects})
 
   return group
 
@@ -253,7 +253,7 @@ def _key(fixed: np.random.Generator) -> Group:
 
 
 def _fusion(fixed: np.random.Generator) -> Group:
-  """One half of the clips shows its thing to the frames alone, the other to the regions alone."""
+  """The thing is visible only in the frames in half of the clips, only in the regions in others."""
   in_frames, in_regions = prototypes(fixed, len(THINGS)), prototypes(fixed, len(THINGS))
   T, regions = 4, 3
 
@@ -269,7 +269,7 @@ def _fusion(fixed: np.random.Generator) -> Group:
       look = {'branches': [1], 'slots': [frame * regions + region]}
     caption = f'a {THINGS[thing]} is there'
     features = {'image': frames, 'objects': objects, 'scene': _noise(rng, CHANNELS)}
-    yield Clip(caption, _says(caption, look, THINGS[thing]), features)
+    yield Clip(caption, _answers(caption, look, THINGS[thing]), features)
 
   return group
 
@@ -282,14 +282,14 @@ PROBES: Mapping[str, Probe] = {
   'order': Probe('temporal order is seen', 1 / 2, _GRIDS, _order),
   'object': Probe(
     'a small object in one cell of one frame is found',
-    2 / 5,  # that nothing is marked shows in the mean; of the rest one of four
+    2 / 5,  # the mean shows whether anything is marked; of four things one is guessed
     _GRIDS,
     _object,
   ),
   'event': Probe('the key frame falls inside the event', 1 / 2, _GRIDS, _event),
   'layers': Probe(
     'each class of words looks at the layer that shows it',
-    1 / 4,  # of a model that sees one of both layers
+    1 / 4,  # for a model that uses only one of the two layers
     {**dict.fromkeys(LAYERS, 'grid'), 'fc7': 'sequence'},
     _layers,
   ),
@@ -301,7 +301,7 @@ PROBES: Mapping[str, Probe] = {
   ),
   'fusion': Probe(
     'late fusion joins what two branches know',
-    5 / 8,  # of one branch: its half, and one of four in the other
+    5 / 8,  # for one branch: its half, and one of four in the other half
     {'image': 'sequence', 'objects': 'regions', 'scene': 'vector'},
     _fusion,
   ),
@@ -309,7 +309,7 @@ PROBES: Mapping[str, Probe] = {
 
 
 def clips(name: str, seed: int, sizes: Mapping[str, int] = SIZES) -> dict[str, list[Clip]]:
-  """The clips of a probe by split; they follow from the arguments alone.
+  """The clips of a probe by split; they depend only on the arguments.
 
   Raises:
     DataError: an unknown probe.
@@ -318,9 +318,9 @@ def clips(name: str, seed: int, sizes: Mapping[str, int] = SIZES) -> dict[str, l
     raise DataError(f'unknown probe {name!r}; known: {", ".join(PROBES)}')
   number = list(PROBES).index(name)
   group = PROBES[name].make(np.random.default_rng([seed, number]))
-  made = {}
+  by_split = {}
   for part, (split, size) in enumerate(sizes.items(), 1):
     rng = np.random.default_rng([seed, number, part])
     endless = itertools.chain.from_iterable(group(i, rng) for i in itertools.count())
-    made[split] = list(itertools.islice(endless, size))
-  return made
+    by_split[split] = list(itertools.islice(endless, size))
+  return by_split

@@ -1,9 +1,10 @@
-r"""Data sets whose right answers are known, one for each claim that the models make.
+r"""Data sets with known answers, one for each claim about the models.
 
     python -m data_prep.synthetic.probes --probe=object --out=DIR --seed=0
 
-writes DIR/features, DIR/captions.jsonl, DIR/truth.json (what decides each caption, and where it can
-be seen) and the data set itself, DIR/dataset. What the clips are like: ``probe_clips.py``.
+writes DIR/features, DIR/captions.jsonl, DIR/truth.json (the answers, and where in the
+features they are visible) and the data set itself, DIR/dataset. ``probe_clips.py`` describes the
+clips.
 """
 
 import argparse
@@ -25,7 +26,7 @@ TRUTH = 'truth.json'
 ANNOTATIONS = 'captions.jsonl'
 DATA_SET = 'dataset'
 MAX_WORDS = 8  # of a caption
-_VERSION = 2  # of the clips: changes whenever a seed would give others
+_VERSION = 2  # increased whenever the clips of a seed change
 
 
 def prepare(
@@ -33,13 +34,13 @@ def prepare(
 ) -> str:
   """Writes a probe's data set and its truth; returns the data set's folder.
 
-  A call on a finished folder returns at once, one that was killed is made good by the next.
+  A call resumes after one that was killed, and returns at once if the folder is finished.
 
   Raises:
     DataError: an unknown probe, or the folder holds something else.
   """
   directory = pathlib.Path(directory)
-  made = clips(name, seed, sizes)
+  clips_of_splits = clips(name, seed, sizes)
   recipe = {'version': _VERSION, 'probe': name, 'seed': seed, 'sizes': dict(sizes)}
   check_recipe(directory, recipe, 'data_prep.synthetic.probes')
   if (directory / TRUTH).is_file():  # written last
@@ -47,7 +48,7 @@ def prepare(
   rows, truth = [], {}
   for stream in PROBES[name].kinds:
     (directory / 'features' / stream).mkdir(parents=True, exist_ok=True)
-  for split, part in made.items():
+  for split, part in clips_of_splits.items():
     for i, clip in enumerate(part):
       video_id = f'{split}{i}'
       for stream, array in clip.features.items():
@@ -66,7 +67,7 @@ def prepare(
       name=f'probe_{name}',
       min_count=1,
       max_words=MAX_WORDS,
-      overwrite=True,  # what an interrupted call left
+      overwrite=True,  # after an interrupted call
     )
   )
   write_text(directory / TRUTH, json.dumps(truth) + '\n')

@@ -16,27 +16,27 @@ _EDGE = 2 / SIZE  # width of the soft edge: one pixel
 
 
 def _polygon(x, y, corners: np.ndarray):
-  """Distance inside a star-shaped polygon's edges, positive within (radially measured)."""
+  """Distance from a star-shaped polygon's edge in the direction of (x, y), positive inside."""
   angles = np.arctan2(corners[:, 1], corners[:, 0])
   order = np.argsort(angles)
   corners, angles = corners[order], angles[order]
-  here = np.arctan2(y, x)
-  i = np.searchsorted(angles, here) % len(corners)
-  a, b = corners[i - 1], corners[i]  # the edge that this direction meets
-  across = np.stack([b[..., 1] - a[..., 1], a[..., 0] - b[..., 0]], -1)
-  length = np.linalg.norm(across, axis=-1)
-  return ((a[..., 0] - x) * across[..., 0] + (a[..., 1] - y) * across[..., 1]) / length
+  direction = np.arctan2(y, x)
+  i = np.searchsorted(angles, direction) % len(corners)
+  a, b = corners[i - 1], corners[i]  # the edge in this direction
+  normal = np.stack([b[..., 1] - a[..., 1], a[..., 0] - b[..., 0]], -1)
+  length = np.linalg.norm(normal, axis=-1)
+  return ((a[..., 0] - x) * normal[..., 0] + (a[..., 1] - y) * normal[..., 1]) / length
 
 
 def _corners(count: int, inner: float | None = None) -> np.ndarray:
-  """A regular polygon's corners, the first one on top; with ``inner`` a star's."""
+  """The corners of a regular polygon, or with ``inner`` of a star, the first on top."""
   radii = np.ones(count) if inner is None else np.tile([1.0, inner], count)
   angles = -np.pi / 2 + np.arange(len(radii)) * 2 * np.pi / len(radii)
   return np.stack([np.cos(angles), np.sin(angles)], -1) * radii[:, None]
 
 
 def _inside(shape: str, x, y):
-  """Distance inside the edge of a shape of radius 1 around 0, positive within."""
+  """Distance from the edge of a shape of radius 1 around 0, positive inside."""
   if shape == 'circle':
     return 0.9 - np.hypot(x, y)
   if shape == 'square':
@@ -52,7 +52,7 @@ def _inside(shape: str, x, y):
 
 
 def _background(generator: np.random.Generator) -> np.ndarray:
-  """A dim gray with a slope and soft blotches, (SIZE, SIZE, 1)."""
+  """A dark gray background with a gradient and blotches, (SIZE, SIZE, 1)."""
   rows, columns = np.mgrid[:SIZE, :SIZE] / SIZE - 0.5
   angle = generator.uniform(0, 2 * np.pi)
   gray = generator.uniform(45, 105)
@@ -62,14 +62,14 @@ def _background(generator: np.random.Generator) -> np.ndarray:
   return (gray + slope + blotches)[:, :, None]
 
 
-def _draw(picture: np.ndarray, clip: Clip, colour, place, size: float, angle: float) -> None:
+def _draw(picture: np.ndarray, clip: Clip, colour, centre, size: float, angle: float) -> None:
   """Draws the clip's shape into a float picture (SIZE, SIZE, 3), in place."""
-  middle = (np.asarray(place) + 1) * SIZE / 2  # in pixels, x and y
+  middle = (np.asarray(centre) + 1) * SIZE / 2  # in pixels, x and y
   reach = 1.3 * size * SIZE / 2 + 1
   left, top = np.clip(np.floor(middle - reach), 0, SIZE).astype(int)
   right, bottom = np.clip(np.ceil(middle + reach), 0, SIZE).astype(int)
   y, x = np.mgrid[top:bottom, left:right] * (2 / SIZE) + (1 / SIZE - 1)
-  dx, dy = (x - place[0]) / size, (y - place[1]) / size
+  dx, dy = (x - centre[0]) / size, (y - centre[1]) / size
   turned_x = np.cos(angle) * dx + np.sin(angle) * dy
   turned_y = np.cos(angle) * dy - np.sin(angle) * dx
   cover = np.clip(0.5 + _inside(clip.shape, turned_x, turned_y) * size / _EDGE, 0, 1)
@@ -78,7 +78,7 @@ def _draw(picture: np.ndarray, clip: Clip, colour, place, size: float, angle: fl
 
 
 def frames(clip: Clip) -> np.ndarray:
-  """The clip's frames, uint8 (FRAMES, SIZE, SIZE, 3) RGB; they follow from the clip alone."""
+  """The clip's frames, uint8 (FRAMES, SIZE, SIZE, 3) RGB; they depend only on the clip."""
   generator = np.random.Generator(np.random.PCG64([clip.seed, 2, *clip.video_id.encode()]))
   background = _background(generator)
   colour = np.clip(np.array(COLOURS[clip.colour]) + generator.normal(0, 8, 3), 0, 255)
@@ -95,13 +95,13 @@ def frames(clip: Clip) -> np.ndarray:
   result = np.empty((FRAMES, SIZE, SIZE, 3), np.uint8)
   for i in range(FRAMES):
     time = i / (FRAMES - 1)
-    # How much of the movement is done; it rests at its beginning or at its end.
+    # The share of the movement that is done; the shape rests at the beginning or at the end.
     done = (time - rest if clip.order == 'waits first' else time) / (1 - rest)
     done = min(max(done, 0.0), 1.0)
-    place = along * (begin + (end - begin) * done) + aside * lane
+    centre = along * (begin + (end - begin) * done) + aside * lane
     size, angle, visible = radius, tilt, True
     if clip.action == 'spins':
-      # About 35 degrees from one of 8 sampled frames to the next: far from every shape's symmetry.
+      # About 35 degrees between 8 sampled frames, which is no symmetry of any shape.
       angle += turn * done * 1.5 * np.pi
     elif clip.action == 'grows':
       size *= 0.9 + 1.4 * done
@@ -111,13 +111,13 @@ def frames(clip: Clip) -> np.ndarray:
       visible = (time * 4 + phase) % 1 < 0.5
     picture = np.repeat(background, 3, 2)
     if visible:
-      _draw(picture, clip, colour, place, size, angle)
+      _draw(picture, clip, colour, centre, size, angle)
     result[i] = np.clip(np.round(picture), 0, 255)
   return result
 
 
 def write(clip: Clip, path: pathlib.Path) -> None:
-  """Writes the clip as an mp4 file (H.264 where PyAV has the encoder); whole or not at all."""
+  """Writes the clip as an mp4 file (H.264 if PyAV has the encoder), atomically."""
   av = video.import_av()
   codec = 'libx264' if 'libx264' in av.codecs_available else 'mpeg4'
   partial = path.with_name(path.name + '.partial')

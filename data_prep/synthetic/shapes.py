@@ -1,10 +1,10 @@
-"""A small world of moving shapes: what happens in each clip, and how it is told.
+"""Clips of moving shapes: what happens in each clip, and its captions.
 
 A clip shows one shape of one colour that moves in one direction in one manner; in some clips it
-also waits before it moves, or stops after. Captions come from templates with varied words, and
-``named`` reads back from a caption what it says, so that an evaluator can tell which facts a
-captioner got right. The test split holds combinations of colour, shape, action and direction that
-no other split has. Everything follows from the seed.
+also waits before it moves, or stops after. Captions come from templates with varied words;
+``named`` parses a caption back into facts, so that an evaluation can count the facts that a
+captioner got right. The test split has combinations of colour, shape, action and direction that no
+other split has. Everything depends only on the seed.
 """
 
 import dataclasses
@@ -32,14 +32,14 @@ DIRECTIONS: Mapping[str, tuple[int, int]] = {
   'up': (0, -1),
   'down': (0, 1),
 }
-# Order of rest and movement; most clips move from beginning to end.
+# Order of rest and movement; in most clips the shape moves all the time.
 ORDERS = ('', 'waits first', 'stops last')
 
 ATTRIBUTES = ('colour', 'shape', 'action', 'direction')
 
 _SPLIT_SHARES = {'val': 0.1, 'test': 0.2}
 
-# Words for each fact, the plain one first; verbs as (he) slides, (is) sliding.
+# Words for each fact, the most common first; verbs as (it) slides, (is) sliding.
 _SHAPE_WORDS = {
   'circle': ('circle', 'disc'),
   'square': ('square', 'box'),
@@ -60,7 +60,7 @@ _COURSES = {
   'up': ('to the top', 'upwards'),
   'down': ('to the bottom', 'downwards'),
 }
-_MOVING = {'moves', 'moving', 'move'}  # said of any action; by themselves they mean sliding
+_MOVING = {'moves', 'moving', 'move'}  # fit any action; without another verb they mean sliding
 
 _TEMPLATES = {
   '': (
@@ -120,34 +120,34 @@ _FACTS = _words_of_facts()
 
 
 def named(caption: str) -> dict[str, str | None]:
-  """What a caption says: attribute -> value, for the four attributes and ``order``.
+  """The facts in a caption: attribute -> value, for the four attributes and ``order``.
 
-  None where the caption says nothing of an attribute, or two different things. ``moves`` by itself
-  names the action ``slides``; ``order`` is '' where neither waiting nor stopping is said.
+  A value is None if the caption has none for the attribute, or several. ``moves`` alone means the
+  action ``slides``; ``order`` is '' if the caption mentions neither waiting nor stopping.
   """
-  said: dict[str, set[str]] = {attribute: set() for attribute in (*ATTRIBUTES, 'order')}
+  values_of: dict[str, set[str]] = {attribute: set() for attribute in (*ATTRIBUTES, 'order')}
   words = re.findall('[a-z]+', caption.lower())
   for word in words:
     if word in _FACTS:
       attribute, value = _FACTS[word]
-      said[attribute].add(value)
-  if not said['action'] and _MOVING & set(words):
-    said['action'].add('slides')
-  if not said['order']:
-    said['order'].add('')
-  return {name: values.pop() if len(values) == 1 else None for name, values in said.items()}
+      values_of[attribute].add(value)
+  if not values_of['action'] and _MOVING & set(words):
+    values_of['action'].add('slides')
+  if not values_of['order']:
+    values_of['order'].add('')
+  return {name: values.pop() if len(values) == 1 else None for name, values in values_of.items()}
 
 
 def facts(clip: Clip) -> dict[str, str]:
-  """What ``named`` gives for a caption that says all of the clip rightly."""
+  """The facts of a clip, as ``named`` returns them for a complete and correct caption."""
   return {name: getattr(clip, name) for name in (*ATTRIBUTES, 'order')}
 
 
 def plan(videos: int, seed: int = 0) -> list[Clip]:
-  """What happens in each of a number of clips: about 70 % train, 10 % val and 20 % test.
+  """Plans what happens in the clips: about 70 % train, 10 % val and 20 % test.
 
-  A fifth of all combinations of colour, shape, action and direction is set apart for the test
-  split. Within a split no combination comes twice before all have come once.
+  A fifth of all combinations of colour, shape, action and direction is reserved for the test split.
+  Within a split, combinations repeat only after each was used once.
 
   Raises:
     ValueError: fewer than 10 videos.
@@ -158,13 +158,13 @@ def plan(videos: int, seed: int = 0) -> list[Clip]:
   combinations = [
     (colour, shape, action, direction)
     for colour, shape, action, direction in itertools.product(COLOURS, SHAPES, ACTIONS, DIRECTIONS)
-    if (shape, action) != ('circle', 'spins')  # nobody could see that
+    if (shape, action) != ('circle', 'spins')  # it would not be visible
   ]
   shuffled = [combinations[i] for i in generator.permutation(len(combinations))]
-  apart = round(len(shuffled) * _SPLIT_SHARES['test'])
+  reserved = round(len(shuffled) * _SPLIT_SHARES['test'])
   counts = {name: round(videos * share) for name, share in _SPLIT_SHARES.items()}
   counts = {'train': videos - sum(counts.values()), **counts}
-  seen, unseen = itertools.cycle(shuffled[apart:]), itertools.cycle(shuffled[:apart])
+  seen, unseen = itertools.cycle(shuffled[reserved:]), itertools.cycle(shuffled[:reserved])
   clips: list[Clip] = []
   for split, count in counts.items():
     for _ in range(count):
@@ -176,29 +176,29 @@ def plan(videos: int, seed: int = 0) -> list[Clip]:
 
 
 def most_captions(clip: Clip) -> int:
-  """How many different captions there are of a clip."""
+  """The number of different captions of a clip."""
   words = (_SHAPE_WORDS[clip.shape], _VERBS[clip.action], _COURSES[clip.direction])
   return len(_TEMPLATES[clip.order]) * math.prod(map(len, words))
 
 
 def captions(clip: Clip, count: int = 5) -> list[str]:
-  """Different captions of a clip, as many as asked for, all of them true and complete.
+  """Makes ``count`` different captions of a clip, all of them correct and complete.
 
   Raises:
-    ValueError: more than there are.
+    ValueError: a clip has fewer captions.
   """
   if count > (most := most_captions(clip)):
     raise ValueError(f'{count} captions of {clip.video_id}: there are {most} different ones')
   generator = np.random.Generator(np.random.PCG64([clip.seed, 1, *clip.video_id.encode()]))
 
   def pick(choices):
-    # The plain word three times in four, another one else.
-    plain = len(choices) == 1 or generator.random() < 0.75
-    return choices[0 if plain else generator.integers(1, len(choices))]
+    # The most common word three times in four, else another one.
+    common = len(choices) == 1 or generator.random() < 0.75
+    return choices[0 if common else generator.integers(1, len(choices))]
 
   templates = _TEMPLATES[clip.order]
-  told: list[str] = []
-  while len(told) < count:
+  result: list[str] = []
+  while len(result) < count:
     for i in generator.permutation(len(templates)):
       verb, ing = pick(_VERBS[clip.action])
       caption = templates[i].format(
@@ -208,6 +208,6 @@ def captions(clip: Clip, count: int = 5) -> list[str]:
         ing=ing,
         course=pick(_COURSES[clip.direction]),
       )
-      if caption not in told and len(told) < count:
-        told.append(caption)
-  return told
+      if caption not in result and len(result) < count:
+        result.append(caption)
+  return result

@@ -78,7 +78,7 @@ def test_bad_files_are_named_and_the_others_kept(clips, tmp_path, capsys):
   ('options', 'message'),
   [
     (('--videos=/no/such/folder',), 'no such folder'),
-    ((f'--videos={__file__}',), 'is a file; give the folder it lies in'),
+    ((f'--videos={__file__}',), 'test_extract.py: is a file'),
     (('--streams=image:resnet',), 'unknown extractor'),
     (('--streams=efficientnet_lite0',), 'NAME:EXTRACTOR'),
     (('--streams=a:random_vector,a:random_grid',), 'given twice'),

@@ -67,7 +67,7 @@ def test_a_data_set_in_full(folder, capsys):
     'dropped 1 captions: empty, of v19',
     'dropped 1 videos of train: no features in image (first: v20)',
     '7 words, 4 of them special; hash ' + manifest.vocabulary['hash'],
-    'tokenizer ptb_like, words seen 2 times or more, captions up to 3 words',
+    'tokenizer ptb_like, words that occur 2 times or more, captions up to 3 words',
     'train 93 15 83.87%',
     'most frequent: a 39, dog 39, fast 20, runs 20, v00 1, v01 1, v02 1, v03 1, v04 1, v05 1, '
     'v06 1, v07 1, v08 1, v09 1, v10 1, v11 1, v12 1, v13 1, v14 1, v15 1',

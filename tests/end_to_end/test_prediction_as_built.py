@@ -33,9 +33,9 @@ def test_extraction_building_and_prediction_agree_on_absent_sound(tmp_path):
   for attempt in range(2):  # known to be absent, it is not looked for again
     outcome = extract_folder.extract(paths, streams, tmp_path / 'features', workers=1)
     assert outcome.absent == {'v1': ['sound']}
-    assert len(outcome.kept) == 3 * attempt
+    assert len(outcome.reused) == 3 * attempt
   assert not outcome.failed
-  file = stream_folders.file_of(tmp_path / 'features', 'sound', 'v1')
+  file = stream_folders.feature_file(tmp_path / 'features', 'sound', 'v1')
   assert np.load(file).shape == (0, 128)
 
   rows = [f'{{"video_id": "{name}", "caption": "a cat", "split": "train"}}' for name in sounds]

@@ -1,4 +1,4 @@
-"""Text outputs on disks and in an object store, and what is said of disks that fail."""
+"""Text files on disks and in an object store, and the messages for disks that fail."""
 
 import errno
 import json
@@ -26,7 +26,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
   assert [p.name for p in tmp_path.iterdir()] == ['stages.json']
 
 
-def test_a_folder_is_one_process_s_at_a_time(tmp_path, bucket):
+def test_a_locked_folder_is_refused(tmp_path, bucket):
   folder = tmp_path / 'work'
   with files.locked(folder):
     again = files.locked(folder)
@@ -45,9 +45,9 @@ def test_absolute_paths(tmp_path, monkeypatch):
   assert files.absolute('gs://runs/one') == epath.Path('gs://runs/one')
 
 
-def test_damaged_json_is_named(tmp_path):
+def test_error_names_damaged_json(tmp_path):
   (tmp_path / 'stages.json').write_text('{"xe": {"ste')
-  with pytest.raises(DataError, match=r'stages.json: damaged, no JSON'):
+  with pytest.raises(DataError, match='stages.json: damaged'):
     restore.finished_stages(tmp_path)
 
 
@@ -70,12 +70,12 @@ def test_config_and_stages_in_a_bucket(bucket):
 @pytest.mark.parametrize(
   ('number', 'message'),
   [
-    (errno.ENOSPC, r"No space left on device: '/w/x'; make room, and the same command goes on"),
-    (errno.EROFS, r'Read-only file system.*; make the folder writable, or use another --workdir'),
+    (errno.ENOSPC, "No space left on device: '/w/x'.*resume"),
+    (errno.EROFS, 'Read-only file system.*writable.*--workdir'),
     (errno.EACCES, 'Permission denied'),
   ],
 )
-def test_disks_that_fail(number, message):
+def test_disk_errors_become_user_errors(number, message):
   with pytest.raises(UserError, match=message), files.disk_errors():
     raise OSError(number, os.strerror(number), '/w/x')
 
@@ -83,12 +83,12 @@ def test_disks_that_fail(number, message):
 @pytest.mark.parametrize(
   ('flag', 'number', 'message'),
   [
-    ('--output', errno.EROFS, "'/w/x'; make the folder writable, or use another --output$"),
-    ('--out', errno.ENOSPC, "'/w/x'; make room$"),
-    (None, errno.EROFS, "'/w/x'; make the folder writable$"),
+    ('--output', errno.EROFS, "'/w/x'.*writable.*--output$"),
+    ('--out', errno.ENOSPC, "'/w/x'.*space$"),
+    (None, errno.EROFS, "'/w/x'.*writable$"),
   ],
 )
-def test_only_a_workdir_is_gone_on_from(flag, number, message):
+def test_only_runs_in_a_workdir_can_resume(flag, number, message):
   with pytest.raises(UserError, match=message), files.disk_errors(flag):
     raise OSError(number, os.strerror(number), '/w/x')
 
@@ -105,12 +105,12 @@ def test_only_a_workdir_is_gone_on_from(flag, number, message):
 def test_outputs_that_cannot_be_written(path, folder, reason, tmp_path):
   (tmp_path / 'file').write_text('kept')
   whole = tmp_path / path
-  message = f'^--json={whole}: cannot write to {reason.format(tmp_path)}.; name another place$'
+  message = f'^--json={whole}: .*{reason.format(tmp_path)}'
   with pytest.raises(UserError, match=message):
     files.check_output('--json', whole, folder)
 
 
-def test_asking_whether_outputs_can_be_written_changes_nothing(tmp_path, bucket):
+def test_check_output_changes_nothing(tmp_path, bucket):
   (tmp_path / 'file').write_text('kept')
   for name in ('file', 'x.json'):
     files.check_output('--json', tmp_path / name)
@@ -121,7 +121,7 @@ def test_asking_whether_outputs_can_be_written_changes_nothing(tmp_path, bucket)
   assert bucket.names() == []
 
 
-def test_other_errors_are_faults():
+def test_other_errors_are_raised_unchanged():
   with pytest.raises(FileNotFoundError), files.disk_errors():
     raise FileNotFoundError(errno.ENOENT, 'No such file', 'x')
 

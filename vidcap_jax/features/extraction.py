@@ -1,4 +1,4 @@
-"""From one video file to its streams' features, in one pass over the file."""
+"""Extracts the features of all streams from a video file, in one pass over the file."""
 
 import pathlib
 from collections import deque
@@ -17,32 +17,33 @@ def extract_video(
   streams: Mapping[str, Mapping],
   notes: list[str] | None = None,
 ) -> dict[str, np.ndarray]:
-  """The features of one video file.
+  """Extracts the features of one video file.
 
   Args:
     path: the file.
-    streams: name -> description as of ``extractors.describe`` (a manifest's streams as dicts will
-      do).
-    notes: gets a line for a file that is damaged in part; see ``video.read``.
+    streams: name -> description as of ``extractors.describe`` (or a manifest's streams as
+      dicts).
+    notes: a line is added for a partly damaged file; see ``video.read``.
 
   Returns:
-    name -> float32 array, axes by kind as in ``schema.KINDS``. A stream of sound has T = 0 where
-    the video has none.
+    name -> float32 array, axes by kind as in ``schema.KINDS``. A sound stream has T = 0 if the
+    video has no sound.
 
   Raises:
     ExtractorError: a stream that can't be reproduced.
-    video.VideoError: a file that gives no frame.
-    ModuleNotFoundError: PyAV or the weights are not installed.
+    video.VideoError: no frame can be decoded.
+    ModuleNotFoundError: PyAV or a package with weights is not installed.
   """
   checked = {name: extractors.check(name, description) for name, description in streams.items()}
-  passes: dict[tuple, list[str]] = {}  # of streams that share a network and what it reads
+  # Streams with the same network and sampling share a pass through the network.
+  passes: dict[tuple, list[str]] = {}
   for name, description in checked.items():
     network = extractors.get(description['extractor']).network
     passes.setdefault((network, *description['sampling'].items()), []).append(name)
   readers = {}
   for key, names in passes.items():
-    kinds = [extractors.get(checked[name]['extractor']) for name in names]
-    wanted = tuple(sorted({output for kind in kinds for output in kind.outputs}))
+    used = [extractors.get(checked[name]['extractor']) for name in names]
+    wanted = tuple(sorted({output for extractor in used for output in extractor.outputs}))
     readers[key] = _reader(key[0], wanted, checked[names[0]]['sampling'])
 
   lines: list[str] = []
@@ -64,7 +65,7 @@ def extract_video(
 
 
 class _Batches:
-  """Runs a network over inputs given one at a time."""
+  """Collects single inputs into batches for a network, and its outputs."""
 
   def __init__(self, network: Network, forward: Forward, wanted: tuple[str, ...]):
     self._size, self._forward, self._wanted = network.batch, forward, wanted
@@ -88,7 +89,7 @@ class _Batches:
     self._filled = 0
 
   def outputs(self) -> Outputs | None:
-    """The network's outputs for all inputs, (T, …) each; None if there were none."""
+    """The network's outputs for all inputs, (T, …) each; None if there were no inputs."""
     if self._filled:
       self._flush()
     if self._batch is None:
@@ -97,7 +98,7 @@ class _Batches:
 
 
 class _Frames:
-  """Feeds a network frame by frame."""
+  """Runs a network on single frames."""
 
   def __init__(self, network: Network, how: Mapping, batches: _Batches):
     self.wants: video.Pictures | video.Sound = video.Pictures(how, network.size, network.scale)
@@ -111,7 +112,7 @@ class _Frames:
 
 
 class _Windows(_Frames):
-  """Feeds a network windows of frames."""
+  """Runs a network on windows of frames."""
 
   def __init__(self, network: Network, how: Mapping, batches: _Batches):
     super().__init__(network, how, batches)
@@ -133,41 +134,42 @@ class _Windows(_Frames):
     return self._batches.outputs()
 
 
-class _Stretches:
-  """Feeds a network stretches of sound."""
+class _Segments:
+  """Runs a network on segments of sound."""
 
   def __init__(self, network: Network, how: Mapping, batches: _Batches):
     self.wants: video.Pictures | video.Sound = video.Sound(network.rate)
     assert network.size is not None
     self._size, self._hop = network.size, max(1, round(how['hop'] * network.rate))
     self._rate, self._batches = network.rate, batches
-    self._rest = np.zeros(0, np.float32)  # from where the next stretch begins
-    self._ahead = 0  # samples between the sound given so far and the next stretch
-    self._heard = 0
+    self._pending = np.zeros(0, np.float32)  # samples from the start of the next segment
+    self._to_skip = 0  # samples before the next segment that have not been added yet
+    self._total = 0  # samples added
 
   def add(self, samples: np.ndarray) -> None:
-    self._heard += len(samples)
-    skipped = min(self._ahead, len(samples))
-    self._ahead -= skipped
-    rest = np.concatenate([self._rest, samples[skipped:]])
-    while len(rest) >= self._size:
-      self._batches.add(rest[: self._size])
-      self._ahead += max(0, self._hop - len(rest))
-      rest = rest[self._hop :]
-    self._rest = rest
+    self._total += len(samples)
+    skipped = min(self._to_skip, len(samples))
+    self._to_skip -= skipped
+    pending = np.concatenate([self._pending, samples[skipped:]])
+    while len(pending) >= self._size:
+      self._batches.add(pending[: self._size])
+      self._to_skip += max(0, self._hop - len(pending))
+      pending = pending[self._hop :]
+    self._pending = pending
 
   def finish(self, lines: list[str], path) -> Outputs | None:
-    if 0 < self._heard < self._size:
-      lasts, least = self._heard / self._rate, self._size / self._rate
+    if 0 < self._total < self._size:
+      seconds, needed = self._total / self._rate, self._size / self._rate
       lines.append(
-        f'{path}: {lasts:.2f} seconds of sound, taken for absent (at least {least:.2f} are needed)'
+        f'{path}: {seconds:.2f} seconds of sound, at least {needed:.2f} are needed; treated as a '
+        'video without sound'
       )
     return self._batches.outputs()
 
 
-def _reader(name: str, wanted: tuple[str, ...], how: Mapping) -> _Frames | _Stretches:
+def _reader(name: str, wanted: tuple[str, ...], how: Mapping) -> _Frames | _Segments:
   network = networks.NETWORKS[name]
-  batches = _Batches(network, networks.loaded(name), wanted)
+  batches = _Batches(network, networks.load_network(name), wanted)
   if network.reads == 'audio':
-    return _Stretches(network, how, batches)
+    return _Segments(network, how, batches)
   return (_Windows if network.reads == 'windows' else _Frames)(network, how, batches)

@@ -1,30 +1,28 @@
-r"""The registry of extractors: what a video's frames, windows of frames or sound are turned into.
+r"""The registry of extractors, which turn a video's frames, windows of frames or sound into arrays.
 
-An extractor is a network (``vidcap_jax.features.networks``) and a choice of what to keep of its
-outputs.
-``{extractor, version, sampling}`` says everything about a result: the same description gives the
-same array whether a data set is extracted or one video captioned.
+An extractor is a network (``vidcap_jax.features.networks``) and a choice of its outputs.
+``{extractor, version, sampling}`` determines the result: the same description gives the same array
+whether a data set is extracted or one video captioned.
 
-How a network is fed, by its ``reads``. It is called with a batch of always the same size (one
-compilation), the last one of a video filled up with zeros, and the outputs wanted:
+The inputs of a network depend on its ``reads``. It is called with batches of one size (for one
+compilation), the last one of a video padded with zeros, and the names of the wanted outputs:
 
 * 'frames':  ``forward(uint8 (batch, size, size, 3), wanted) -> {output: (batch, …)}``, RGB, the
-  upright frame scaled so that its shorter side is ``scale`` and its central square cut out; with
-  ``size`` None the whole frame, (batch, rows, columns, 3), as large as the video's are.
-* 'windows': ``forward(uint8 (batch, frames, size, size, 3), wanted) -> {output: (batch, …)}``, of
+  central square of the upright frame after scaling its shorter side to ``scale``; if ``size`` is
+  None, the whole frame in its own size, (batch, rows, columns, 3).
+* 'windows': ``forward(uint8 (batch, frames, size, size, 3), wanted) -> {output: (batch, …)}``,
   windows of consecutive sampled frames.
 * 'audio':   ``forward(float32 (batch, size), wanted) -> {output: (batch, …)}``, mono sound at
-  ``rate`` samples a second, within -1 and 1, in stretches of ``size`` samples that begin each
-  ``hop`` seconds. They may overlap: whatever the network computes of a stretch (a spectrogram of
-  overlapping pieces, say) it computes of that stretch alone. VGGish: 15,600 samples for 96 pieces
-  of 400, 160 apart; a hop of 0.96 seconds goes on with the 97th. A video without sound is fed
-  nothing and its stream has T = 0.
+  ``rate`` samples a second, from -1 to 1, in segments of ``size`` samples that start every ``hop``
+  seconds and may overlap; each is processed on its own. For VGGish, 15,600 samples are 96 frames of
+  400 samples, 160 apart; with a hop of 0.96 seconds the next segment starts with the 97th frame.
+  For a video without sound the network is not called, and its stream has T = 0.
 
-Then ``finish(*outputs of the whole video)`` makes the stream's array; an output with several
-steps a window, (windows, steps, …), is laid end to end by ``joined``.
+Then ``finish(*outputs for the whole video)`` makes the stream's array; ``join_windows`` does so for
+an output with several steps a window, (windows, steps, …).
 
-``FAMILIES`` holds networks by name without an entry each: ``FAMILIES['timm']('resnet152')`` gives
-the extractor and the network that ``timm/resnet152`` means.
+``FAMILIES`` gives networks by name, without an entry for each: ``FAMILIES['timm']('resnet152')``
+returns the extractor and the network of ``timm/resnet152``.
 """
 
 import dataclasses
@@ -42,7 +40,7 @@ from vidcap_jax.features.networks import MIXED, NETWORKS, Network
 
 
 class ExtractorError(UserError):
-  """An extractor, version or sampling that this program can't provide; says which there are."""
+  """An unknown extractor, version or sampling; lists the known ones."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +48,14 @@ class Extractor:
   """How one kind of feature is made.
 
   Attributes:
-    kind: of the stream, a key of ``vidcap_jax.data.schema.KINDS``; of sound, one with an axis T.
-    shape: of one video's array, None where an axis is free, as in ``schema.Stream``.
-    version: changes whenever the numbers do. ``{weights}`` in it stands for the first 8 digits of
-      the SHA-256 of each of the network's weights files, with + between.
+    kind: of the stream, a key of ``vidcap_jax.data.schema.KINDS``; for sound, one with an axis T.
+    shape: of one video's array, None for an axis of varying size, as in ``schema.Stream``.
+    version: changes whenever the values do. ``{weights}`` in it is replaced by the first 8 digits
+      of the SHA-256 of each of the network's weights files, joined with +.
     network: key of ``networks.NETWORKS``.
     outputs: the network's outputs that ``finish`` needs.
-    finish: from those outputs of all a video's inputs, (T, …) each, to the stream's array.
-    sampling: the default; what another one does not say is taken from it, see
-      ``sampling.complete``.
+    finish: turns these outputs for all inputs of a video, (T, …) each, into the stream's array.
+    sampling: the default, which also completes other samplings, see ``sampling.complete``.
   """
 
   kind: str
@@ -75,22 +72,22 @@ class Extractor:
     return self.shape[-1]
 
 
-def joined(array: np.ndarray) -> np.ndarray:
-  """(windows, steps, …) to (windows * steps, …)."""
+def join_windows(array: np.ndarray) -> np.ndarray:
+  """Reshapes (windows, steps, …) to (windows * steps, …)."""
   return array.reshape(-1, *array.shape[2:])
 
 
 def _change(moments: np.ndarray) -> np.ndarray:
-  """(T, D) to each frame's change to the next one and the size of it, (T - 1, 2 D).
+  """The change from each frame (T, D) to the next, and its absolute value: (T - 1, 2 D).
 
-  A model that averages over time sees the net change in the one and how much there was in all, to
-  and fro, in the other. A single frame gives one row of zeros.
+  A model that averages over time gets the net change from the first half of the channels, and the
+  total amount of change from the second. A single frame gives one row of zeros.
   """
   change = np.diff(moments, axis=0) if len(moments) > 1 else np.zeros_like(moments)
   return np.concatenate([change, np.abs(change)], axis=1)
 
 
-def _same(array: np.ndarray) -> np.ndarray:
+def _identity(array: np.ndarray) -> np.ndarray:
   return array
 
 
@@ -98,24 +95,29 @@ def _mean(array: np.ndarray) -> np.ndarray:
   return array.mean(0)
 
 
-def _mean_of_each(frames: int, array: np.ndarray) -> np.ndarray:
-  """Means of so many frames (T, …) at a time, the last perhaps of fewer."""
+def _block_means(frames: int, array: np.ndarray) -> np.ndarray:
+  """Means over every ``frames`` frames of (T, …); the last mean may be over fewer."""
   return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
 
 
 def _c3d(kind: str, shape: tuple[int | None, ...], output: str, stride: int) -> Extractor:
   how = {'fps': 2.0, 'window': 16, 'stride': stride}
-  finish = joined if kind == 'grid' else _same
+  finish = join_windows if kind == 'grid' else _identity
   return Extractor(kind, shape, 'c3d-1/{weights}', 'c3d', (output,), finish, how)
 
 
 def _vggish(output: str, network: str = 'vggish') -> Extractor:
   shape, version = (None, 128), 'vggish-1/{weights}'
-  return Extractor('sequence', shape, version, network, (output,), _same, {'hop': 0.96})
+  return Extractor('sequence', shape, version, network, (output,), _identity, {'hop': 0.96})
 
 
 def _random(
-  kind: str, shape: tuple[int | None, ...], output: str, finish=_same, frames: int = 8, **more: int
+  kind: str,
+  shape: tuple[int | None, ...],
+  output: str,
+  finish=_identity,
+  frames: int = 8,
+  **more: int,
 ) -> Extractor:
   version, how = random_features.VERSION, {'uniform': frames, **more}
   return Extractor(kind, shape, version, 'random', (output,), finish, how)
@@ -128,7 +130,7 @@ def _random_pyramid() -> dict[str, Extractor]:
       'grid',
       (None, rows, rows, channels),
       layer,
-      functools.partial(_mean_of_each, frames),
+      functools.partial(_block_means, frames),
       frames=16,
     )
     for layer, (rows, channels, frames) in random_features.PYRAMID.items()
@@ -139,12 +141,12 @@ _LITE0 = 'efficientnet-lite0-57934424'
 
 REGISTRY: dict[str, Extractor] = {
   'efficientnet_lite0': Extractor(
-    'sequence', (None, 1280), _LITE0, 'efficientnet_lite0', ('pooled',), _same
+    'sequence', (None, 1280), _LITE0, 'efficientnet_lite0', ('pooled',), _identity
   ),
   'efficientnet_lite0_grid': Extractor(
-    'grid', (None, 7, 7, 1280), _LITE0, 'efficientnet_lite0', ('grid',), _same
+    'grid', (None, 7, 7, 1280), _LITE0, 'efficientnet_lite0', ('grid',), _identity
   ),
-  # The shift of the responses within the frame shows which way things move; pooled features can't.
+  # The first moments within the frame show the direction of movement, which pooled features don't.
   'efficientnet_lite0_motion': Extractor(
     'sequence',
     (None, 6 * MIXED),
@@ -154,7 +156,7 @@ REGISTRY: dict[str, Extractor] = {
     _change,
   ),
   'c3d_fc7': _c3d('sequence', (None, 4096), 'fc7', 8),
-  # Of windows side by side, all on one clock: 8, 4, 2 steps and one a window.
+  # Of adjacent windows, all on one clock: 8, 4, 2 and 1 steps a window.
   'c3d_pool2': _c3d('grid', (None, 28, 28, 128), 'pool2', 16),
   'c3d_pool3': _c3d('grid', (None, 14, 14, 256), 'pool3', 16),
   'c3d_pool4': _c3d('grid', (None, 7, 7, 512), 'pool4', 16),
@@ -166,7 +168,7 @@ REGISTRY: dict[str, Extractor] = {
   'random_sequence': _random('sequence', (None, random_features.CHANNELS), 'frame'),
   'random_grid': _random('grid', (None, 7, 7, random_features.CELL_CHANNELS), 'cells'),
   'random_regions': _random('regions', (None, None, random_features.CELL_CHANNELS), 'regions'),
-  # Of one of every three frames of the streams beside it, sampled as they are.
+  # Of one in every three frames of other streams with the same sampling.
   'random_regions_of_third': _random(
     'regions', (None, None, random_features.CELL_CHANNELS), 'regions', one_in=3
   ),
@@ -177,7 +179,7 @@ REGISTRY: dict[str, Extractor] = {
     random_features.VERSION,
     'random_windows',
     ('window',),
-    _same,
+    _identity,
     {'every': 1, 'window': 16, 'stride': 8},
   ),
   'random_sound': Extractor(
@@ -186,7 +188,7 @@ REGISTRY: dict[str, Extractor] = {
     random_features.VERSION,
     'random_sound',
     ('sound',),
-    _same,
+    _identity,
     {'hop': 0.96},
   ),
 }
@@ -199,7 +201,8 @@ def _family(module: str) -> Callable[[str], tuple[Extractor, Network]]:
   return family
 
 
-# Prefix -> what gives extractor and network of a name without it; raises ExtractorError.
+# Prefix -> function from a name without the prefix to its extractor and network; raises
+# ExtractorError.
 FAMILIES: dict[str, Callable[[str], tuple[Extractor, Network]]] = {
   'timm': _family('timm_images'),
   'torchvision': _family('torchvision_models'),
@@ -208,7 +211,7 @@ FAMILIES: dict[str, Callable[[str], tuple[Extractor, Network]]] = {
 
 
 def get(name: str) -> Extractor:
-  """The extractor of that name; ExtractorError lists those there are."""
+  """The extractor of that name; ExtractorError lists the known ones."""
   if name in REGISTRY:
     return REGISTRY[name]
   prefix, slash, rest = name.partition('/')
@@ -226,17 +229,17 @@ def network_of(name: str) -> Network:
 
 
 def describe(name: str, given: Mapping[str, Any] | None = None) -> dict:
-  """What determines a stream's numbers, and its kind: as in ``schema.Stream`` and stream.json.
+  """A stream's kind, extractor, version and sampling, as in ``schema.Stream`` and stream.json.
 
   Args:
     name: key of the registry.
-    given: sampling; what it does not say is the extractor's default.
+    given: sampling; missing keys are taken from the extractor's default.
 
   Raises:
     ExtractorError: unknown extractor.
-    weights.WeightsError: weights that are not there.
-    ModuleNotFoundError: a package with weights that is not installed.
-    ValueError: malformed sampling, or one that the network can't read.
+    weights.WeightsError: missing weights.
+    ModuleNotFoundError: a package with weights is not installed.
+    ValueError: a malformed sampling, or one that the network can't read.
   """
   extractor, network = get(name), network_of(name)
   how = sampling.complete(given or {}, extractor.sampling)
@@ -245,29 +248,29 @@ def describe(name: str, given: Mapping[str, Any] | None = None) -> dict:
     raise ValueError(f'sampling window={how["window"]}: {name} reads {network.window} frames')
   version = extractor.version
   if network.weights is not None:
-    files = network.weights()  # also where the version does not depend on them: they must be there
+    files = network.weights()  # raises if they are missing, even if the version does not need them
     if '{weights}' in version:
       version = version.replace('{weights}', '+'.join(map(weights.digest, files)))
   return {'kind': extractor.kind, 'extractor': name, 'version': version, 'sampling': how}
 
 
-def describe_all(streams: Mapping[str, str], usual: Mapping[str, Any]) -> dict[str, dict]:
+def describe_all(streams: Mapping[str, str], default: Mapping[str, Any]) -> dict[str, dict]:
   """Descriptions of streams by name.
 
   Args:
     streams: name -> EXTRACTOR or EXTRACTOR@SAMPLING, as of ``sampling.parse``.
-    usual: sampling of networks that read single frames, where the stream has none of its own.
+    default: sampling for streams without one, of networks that read single frames.
 
   Raises:
-    ExtractorError: naming the stream; and whatever else ``describe`` finds.
-    ModuleNotFoundError: a package with weights that is not installed.
+    ExtractorError: as ``describe``, naming the stream.
+    ModuleNotFoundError: a package with weights is not installed.
   """
   described = {}
-  for stream, made_by in streams.items():
-    name, own, how = made_by.partition('@')
+  for stream, text in streams.items():
+    name, has_sampling, how = text.partition('@')
     try:
-      given = sampling.parse(how) if own else usual
-      if not own and network_of(name).reads != 'frames':
+      given = sampling.parse(how) if has_sampling else default
+      if not has_sampling and network_of(name).reads != 'frames':
         given = {}
       described[stream] = describe(name, given)
     except ValueError as error:
@@ -276,43 +279,41 @@ def describe_all(streams: Mapping[str, str], usual: Mapping[str, Any]) -> dict[s
 
 
 def check(stream: str, description: Mapping) -> dict:
-  """A description as this program can carry it out; the inverse of keeping it in a manifest.
+  """Checks that a stored description can be reproduced; returns it in its current form.
 
   Args:
-    stream: its name, for the messages.
+    stream: its name, for messages.
     description: ``extractor``, ``version`` and ``sampling``; other keys are ignored.
 
   Raises:
-    ExtractorError: naming the stream: made by an unknown extractor, another version of it, or
-      sampled in a way that is not known; or its weights are not there.
+    ExtractorError: an unknown extractor or another version of it, an unknown sampling, or missing
+      weights; names the stream.
   """
   name = description.get('extractor')
   if not name:
-    raise ExtractorError(
-      f'stream {stream!r}: it is not known which extractor made it; give its features instead'
-    )
+    raise ExtractorError(f'stream {stream!r}: its extractor is unknown; give its features instead')
   how = description.get('sampling')
   try:
     if not how:
-      raise ValueError(f'sampling {how!r}: it is not known how frames were chosen')
-    mine = describe(name, how)
+      raise ValueError(f'sampling {how!r}: the sampling of its frames is unknown')
+    current = describe(name, how)
   except ValueError as error:
     raise ExtractorError(f'stream {stream!r}: {error.args[0]}; give its features instead') from None
-  if description.get('version') != mine['version']:
+  if description.get('version') != current['version']:
     raise ExtractorError(
       f'stream {stream!r}: made by {name} version {description.get("version")!r}, '
-      f'this program has version {mine["version"]!r}; give its features instead'
+      f'this program has version {current["version"]!r}; give its features instead'
     )
-  return mine
+  return current
 
 
 def load(names: Iterable[str]) -> None:
-  """Makes the networks that extractors need ready, ahead of the first video.
+  """Loads the networks of extractors before the first video.
 
   Raises:
     ExtractorError: unknown extractor.
-    ModuleNotFoundError: weights that are not installed; says how to install them.
-    weights.WeightsError: weights that are not there; says what to fetch.
+    ModuleNotFoundError: a package with weights is not installed; says how to install it.
+    weights.WeightsError: missing weights; says what to fetch.
   """
   for name in names:
-    networks.loaded(get(name).network)
+    networks.load_network(get(name).network)

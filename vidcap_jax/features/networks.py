@@ -1,4 +1,4 @@
-"""The networks that extractors run; ``vidcap_jax.features.extractors`` says how they are fed."""
+"""The networks that extractors run; ``vidcap_jax.features.extractors`` documents their inputs."""
 
 import dataclasses
 import functools
@@ -10,8 +10,8 @@ import numpy as np
 from vidcap_jax.features import weights
 from vidcap_jax.features.backbones import random as random_features
 
-# How many numbers the motion stream mixes a frame's 1280 channels into. Most channels are silent
-# most of the time; mixtures of them tell nearly as much with a tenth of the weights to learn.
+# Number of random mixtures of a frame's 1280 channels in the motion stream. Most channels are near
+# zero most of the time; mixtures carry nearly as much with a tenth of the weights to learn.
 MIXED = 128
 
 # (a batch of inputs, names of wanted outputs) -> {output: array (batch, …)}
@@ -20,21 +20,21 @@ Forward = Callable[[np.ndarray, tuple[str, ...]], dict[str, np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-  """A network, and what it wants to read.
+  """A network and the inputs that it reads.
 
   Attributes:
     size: rows and columns of a frame, its central square; None: whole frames, of any shape. For
       sound: how many samples it reads at a time.
-    load: gives the function from a batch of inputs to outputs; called once a process, with the
-      paths of ``weights``, if there are any.
+    load: returns the function from a batch of inputs to outputs; called once a process, with the
+      paths of ``weights`` if the network has weights files.
     reads: 'frames', 'windows' or 'audio'.
     scale: rows or columns of the shorter side that a frame is scaled to before its central square
       is cut; None: ``size``.
-    batch: inputs of a batch. The last batch of a video is filled up with zeros.
-    window: frames that windows must have; None: any number.
-    rate: samples of sound a second.
-    weights: gives the paths of the weights files, or raises ``weights.WeightsError`` or
-      ModuleNotFoundError saying what to fetch or install; must not load anything.
+    batch: inputs of a batch; the last batch of a video is padded with zeros.
+    window: required number of frames of a window; None: any.
+    rate: of sound, samples a second.
+    weights: returns the paths of the weights files, or raises ``weights.WeightsError`` or
+      ModuleNotFoundError with what to fetch or install; must not load anything.
   """
 
   size: int | None
@@ -48,7 +48,7 @@ class Network:
 
 
 def mixing(channels: int, mixed: int) -> np.ndarray:
-  """Fixed signs (channels, mixed) over the root of channels: keeps sums of squares, nearly."""
+  """A fixed random projection (channels, mixed): signs over sqrt(channels)."""
   words = np.random.PCG64(0).random_raw(channels * mixed // 64)
   bits = words[:, None] >> np.arange(64, dtype=np.uint64) & 1
   return ((2.0 * bits - 1) / channels**0.5).astype(np.float32).reshape(channels, mixed)
@@ -69,7 +69,7 @@ def _load_lite0(_: pathlib.Path) -> Forward:
   # Depthwise convolutions as shifted products are 9 times faster on CPUs, not on accelerators.
   depthwise = 'shifted' if jax.default_backend() == 'cpu' else 'grouped'
   parameters = jax.device_put(efficientnet.pretrained())
-  places = jnp.arange(-3.0, 4.0)  # of the cells, from the middle of the frame
+  offsets = jnp.arange(-3.0, 4.0)  # of the cells from the middle of the frame
   signs = jnp.asarray(mixing(efficientnet.CHANNELS, MIXED))
 
   @functools.partial(jax.jit, static_argnums=1)
@@ -78,8 +78,8 @@ def _load_lite0(_: pathlib.Path) -> Forward:
 
     def moments():
       mixed = grid @ signs  # (B, 7, 7, MIXED)
-      across = jnp.einsum('brcd,c->bd', mixed, places) / 49
-      down = jnp.einsum('brcd,r->bd', mixed, places) / 49
+      across = jnp.einsum('brcd,c->bd', mixed, offsets) / 49
+      down = jnp.einsum('brcd,r->bd', mixed, offsets) / 49
       return jnp.concatenate([mixed.mean((1, 2)), across, down], -1)  # (B, 3 MIXED)
 
     outputs = {'pooled': lambda: grid.mean((1, 2)), 'grid': lambda: grid, 'moments': moments}
@@ -91,7 +91,7 @@ def _load_lite0(_: pathlib.Path) -> Forward:
 def _c3d_weights() -> tuple[pathlib.Path, ...]:
   from vidcap_jax.features.backbones import c3d
 
-  mean = weights.found(C3D_MEAN)
+  mean = weights.find_optional(C3D_MEAN)
   return (weights.find('c3d', c3d.FETCH), *((mean,) if mean else ()))
 
 
@@ -101,11 +101,11 @@ def _load_c3d(path: pathlib.Path, mean: pathlib.Path | None = None) -> Forward:
   from vidcap_jax.features.backbones import c3d
 
   parameters = jax.device_put(c3d.read_parameters(path))
-  taken_off = c3d.MEAN if mean is None else c3d.read_mean(mean)
+  pixel_mean = c3d.MEAN if mean is None else c3d.read_mean(mean)
 
   @functools.partial(jax.jit, static_argnums=1)
   def forward(windows, wanted):
-    return c3d.features(parameters, windows, wanted, taken_off)
+    return c3d.features(parameters, windows, wanted, pixel_mean)
 
   return forward
 
@@ -137,16 +137,16 @@ def _load_vggish(path: pathlib.Path, components: pathlib.Path | None = None) -> 
   return forward
 
 
-C3D_MEAN = 'c3d_mean'  # as which weights folders hold a mean cube, or not
-_SOUND = 15_600  # samples of a VGGish spectrogram
+C3D_MEAN = 'c3d_mean'  # name of the optional mean cube among the weights files
+_VGGISH_SAMPLES = 15_600  # of one spectrogram
 
 NETWORKS: dict[str, Network] = {
   'efficientnet_lite0': Network(224, _load_lite0, weights=_lite0_weights),
   'c3d': Network(
     112, _load_c3d, reads='windows', scale=128, batch=2, window=16, weights=_c3d_weights
   ),
-  'vggish': Network(_SOUND, _load_vggish, reads='audio', weights=_vggish_weights),
-  'vggish_pca': Network(_SOUND, _load_vggish, reads='audio', weights=_vggish_and_pca),
+  'vggish': Network(_VGGISH_SAMPLES, _load_vggish, reads='audio', weights=_vggish_weights),
+  'vggish_pca': Network(_VGGISH_SAMPLES, _load_vggish, reads='audio', weights=_vggish_and_pca),
   'random': Network(random_features.SIZE, random_features.load),
   'random_windows': Network(random_features.SIZE, random_features.load_windows, reads='windows'),
   'random_sound': Network(random_features.SAMPLES, random_features.load_sound, reads='audio'),
@@ -154,11 +154,11 @@ NETWORKS: dict[str, Network] = {
 
 
 @functools.cache
-def loaded(name: str) -> Forward:
-  """A network ready to run.
+def load_network(name: str) -> Forward:
+  """Loads a network, once in each process.
 
   Raises:
-    weights.WeightsError, ModuleNotFoundError: weights that are not there; says what to do.
+    weights.WeightsError, ModuleNotFoundError: missing weights; says what to fetch or install.
   """
   network = NETWORKS[name]
   return network.load() if network.weights is None else network.load(*network.weights())

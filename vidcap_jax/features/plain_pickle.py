@@ -1,8 +1,8 @@
 """Reads pickles of plain containers and NumPy arrays without running code.
 
-A pickle names callables to build its objects with; a general unpickler calls whatever it is told
-to. This one gives its own meaning to the few names that arrays are made of, and refuses every
-other. What it makes of an array is an ``ArrayData``, checked before NumPy sees any of it.
+A pickle names functions that build its objects; the standard unpickler calls any of them. This one
+replaces the few functions that arrays need with its own, and refuses all others. An array becomes
+an ``ArrayData``, which is checked before NumPy uses it.
 """
 
 import collections
@@ -14,16 +14,16 @@ from typing import IO, Any
 
 import numpy as np
 
-# Code and size of one element; the byte order is set apart.
+# Code and size of one element, without the byte order.
 _ELEMENT = re.compile(r'f2|f4|f8|[iu][1248]|b1')
 
 
 class PickleError(ValueError):
-  """A pickle that is damaged, asks for code to be run, or holds what it should not."""
+  """A pickle that is damaged, would run code, or holds unsupported objects."""
 
 
 class _Dtype:
-  """Our ``numpy.dtype``: real numbers only, or 'O' to be refused where an array is made of it."""
+  """Replaces ``numpy.dtype``; only real numbers can become arrays."""
 
   __slots__ = ('code', 'order')
 
@@ -47,15 +47,15 @@ class _Dtype:
 
 
 class ArrayData:
-  """Our ``numpy.ndarray``: what a pickle says of an array, made into one by ``array``."""
+  """Replaces ``numpy.ndarray``: an array's state in a pickle; ``array`` returns the array."""
 
-  __slots__ = ('_made',)
+  __slots__ = ('_array',)
 
   def __init__(self, *_):
-    self._made: np.ndarray | str = 'an array without contents'
+    self._array: np.ndarray | str = 'an array without contents'
 
   def __setstate__(self, state):
-    """(version, shape, dtype, whether in Fortran order, bytes)."""
+    """Takes (version, shape, dtype, whether in Fortran order, bytes)."""
     if type(state) is not tuple or len(state) != 5:
       raise PickleError('a malformed array')
     _, shape, dtype, fortran, raw = state
@@ -66,32 +66,32 @@ class ArrayData:
       raise PickleError('a malformed array')
     try:
       element = dtype.number()
-    except PickleError as error:  # Only this array is unusable: said when it is asked for.
-      self._made = str(error)
+    except PickleError as error:  # raised by ``array``: the other arrays can be used
+      self._array = str(error)
       return
-    if type(raw) is str:  # As protocol 0 has bytes.
+    if type(raw) is str:  # how protocol 0 stores bytes
       raw = raw.encode('latin1')
     if type(raw) not in (bytes, bytearray) or len(raw) != math.prod(shape) * element.itemsize:
       raise PickleError(f'an array of shape {shape} with too few or too many bytes')
     array = np.frombuffer(raw, element)
     if order == 'K' and natural(axes) and sorted(axes) == list(range(len(shape))):
-      self._made = array.reshape(shape).transpose(axes)
+      self._array = array.reshape(shape).transpose(axes)
     elif order in ('C', 'F'):
-      self._made = array.reshape(shape, order=order)
+      self._array = array.reshape(shape, order=order)
     else:
       raise PickleError('a malformed array')
 
   def array(self) -> np.ndarray:
     """The array; PickleError if its elements are not real numbers."""
-    if isinstance(self._made, str):
-      raise PickleError(self._made)
-    return self._made
+    if isinstance(self._array, str):
+      raise PickleError(self._array)
+    return self._array
 
 
 def _from_buffer(raw, dtype, shape, order, axes=None) -> ArrayData:
-  made = ArrayData()
-  made._make(raw, dtype, shape, _text(order), axes)
-  return made
+  data = ArrayData()
+  data._make(raw, dtype, shape, _text(order), axes)
+  return data
 
 
 def _scalar(dtype, raw) -> ArrayData:
@@ -99,14 +99,14 @@ def _scalar(dtype, raw) -> ArrayData:
 
 
 def _encode(text, encoding='utf-8') -> bytes:
-  """Our ``codecs.encode``, with which old protocols write bytes."""
+  """Replaces ``codecs.encode``, with which old protocols store bytes."""
   if type(text) is not str or encoding != 'latin1':
     raise PickleError('a malformed text')
   return text.encode('latin1')
 
 
 def _no_bytes(*arguments) -> bytes:
-  """Our ``bytes``, with which old protocols write empty ones."""
+  """Replaces ``bytes``, with which old protocols store empty bytes."""
   if arguments:
     raise PickleError('malformed bytes')
   return b''
@@ -119,7 +119,7 @@ def _text(value) -> str | None:
 
 
 def natural(numbers: Any) -> bool:
-  """Whether it is a tuple of numbers from 0."""
+  """Whether it is a tuple of whole numbers, none below 0."""
   return type(numbers) is tuple and all(type(n) is int and n >= 0 for n in numbers)
 
 
@@ -132,12 +132,12 @@ NAMES: Mapping[str, Callable] = {
   '_codecs.encode': _encode,
   'builtins.bytes': _no_bytes,
   '__builtin__.bytes': _no_bytes,
-  # What a defaultdict makes of absent keys does not matter: nothing is looked up in vain.
+  # The default of a defaultdict is not needed: only existing keys are read.
   'collections.defaultdict': lambda *_: {},
   'builtins.list': lambda *_: [],
   '__builtin__.list': lambda *_: [],
   'numpy.dtype': _Dtype,
-  'numpy.ndarray': lambda *_: None,  # An argument of _reconstruct only.
+  'numpy.ndarray': lambda *_: None,  # only an argument of _reconstruct
   # NumPy 1 and 2.
   **{f'numpy.core.{name}': meaning for name, meaning in _NUMPY.items()},
   **{f'numpy._core.{name}': meaning for name, meaning in _NUMPY.items()},
@@ -145,7 +145,7 @@ NAMES: Mapping[str, Callable] = {
 
 
 class PlainUnpickler(pickle.Unpickler):
-  """Builds plain containers, numbers, text and ``ArrayData``; knows no other name."""
+  """Builds plain containers, numbers, text and ``ArrayData``; refuses all other names."""
 
   names: Mapping[str, Callable] = NAMES
 
@@ -158,17 +158,17 @@ class PlainUnpickler(pickle.Unpickler):
     meaning = self.names.get(f'{module}.{name}') if '.' not in name else None
     if meaning is None:
       raise PickleError(f'refuses to load {module}.{name}: it may run code')
-    # A fresh function each time: a pickle may set attributes of what it is given.
+    # A new function each time, because a pickle may set attributes of it.
     return lambda *arguments: meaning(*arguments)
 
 
 def load_plain(file: IO[bytes]):
-  """The object in a pickle of plain containers, numbers, text and arrays.
+  """Loads a pickle of plain containers, numbers, text and arrays.
 
-  Python 2's texts come as bytes.
+  Strings of Python 2 are returned as bytes.
 
   Raises:
-    PickleError: damaged, or it names anything else (which is not called).
+    PickleError: a damaged pickle, or one that names anything else (which is not called).
   """
   try:
     return PlainUnpickler(file).load()

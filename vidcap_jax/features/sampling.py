@@ -1,19 +1,20 @@
-"""Samplings: which frames of a video, or stretches of its sound, a network reads.
+"""Samplings: which frames of a video, or segments of its sound, a network reads.
 
-A sampling is a small mapping that is kept with a stream's features. It begins with one of
+A sampling is a small mapping that is stored with a stream's features. It has one of the keys
 
-* ``{'uniform': N}``: what is on screen at the middle of each of N equal parts of the video,
+* ``{'uniform': N}``: the frames on screen at the middle of each of N equal parts of the video,
 * ``{'every': n}``: frames 0, n, 2n, …, as decoded,
-* ``{'fps': x}``: what is on screen at 0, 1/x, 2/x, … seconds,
+* ``{'fps': x}``: the frames on screen at 0, 1/x, 2/x, … seconds,
 
-and may go on with
+and optionally
 
-* ``'one_in': n``: of every n of these frames the middle one, of a shorter rest its last at most,
-* ``'window': w, 'stride': s``: windows of w of these frames, beginning at each s-th. Windows lie
-  wholly in the video; one that is too short for any gives one, its last frame repeated.
+* ``'one_in': n``: of every n of these frames the middle one; if the last group ends before its
+  middle, its last one,
+* ``'window': w, 'stride': s``: windows of w of these frames, one starting at each s-th frame.
+  Windows end within the video; a video shorter than w gives one window, its last frame repeated.
 
-For sound it is ``{'hop': x}``: a stretch, as long as the network wants, each x seconds, wholly in
-the sound.
+The sampling of sound is ``{'hop': x}``: segments of the network's length, one starting every x
+seconds, that end within the sound.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,26 +25,26 @@ import numpy as np
 BASES = ('uniform', 'every', 'fps')
 _FRACTIONS = ('fps', 'hop')
 KEYS = {
-  # What a network reads -> the keys beside the base, all of which its samplings have.
+  # What a network reads -> the keys that its samplings must have besides the base.
   'frames': (),
   'windows': ('window', 'stride'),
   'audio': ('hop',),
 }
 
 Number = int | float
-# Chosen moments: (seconds after the video's first frame, PyAV's frame).
+# Sampled frames: (seconds after the video's first frame, PyAV's frame).
 Moments = list[tuple[float, Any]]
 
 
 def check(sampling: Mapping[str, Any], reads: str = 'frames') -> dict[str, Number]:
-  """A sampling in its canonical form.
+  """Checks a sampling and returns it in its canonical form.
 
   Args:
-    sampling: as the module says.
-    reads: what it is for, a key of ``KEYS``.
+    sampling: as described in the module.
+    reads: what the network reads, a key of ``KEYS``.
 
   Raises:
-    ValueError: malformed, or not one for what is read.
+    ValueError: malformed, or of a kind that such a network can't read.
   """
   allowed = KEYS[reads] if reads == 'audio' else (*BASES, 'one_in', *KEYS[reads])
   shown = f'sampling {sampling!r}'
@@ -70,31 +71,31 @@ def _number(key: str, amount: Any) -> Number:
 
 
 def parse(text: str) -> dict[str, Number]:
-  """``every=5``, ``fps=2+window=16/8``, ``hop=0.96`` as a mapping, not yet checked.
+  """Parses ``every=5``, ``fps=2+window=16/8`` or ``hop=0.96`` into a mapping, without ``check``.
 
   Raises:
     ValueError: not of that form.
   """
-  found: dict[str, Number] = {}
+  sampling: dict[str, Number] = {}
   for part in text.split('+'):
     key, equals, value = part.partition('=')
     names = ('window', 'stride') if key == 'window' else (key,)
     values = value.split('/') if key == 'window' else [value]
-    values = values * 2 if key == 'window' and len(values) == 1 else values  # windows side by side
-    if not equals or len(values) != len(names) or found.keys() & {*names}:
+    values = values * 2 if key == 'window' and len(values) == 1 else values  # stride = window
+    if not equals or len(values) != len(names) or sampling.keys() & {*names}:
       raise ValueError(f'sampling {text!r}: {part!r} is not of the form KEY=NUMBER, once each')
     for name, number in zip(names, values, strict=True):
       try:
-        found[name] = float(number) if name in _FRACTIONS else int(number)
+        sampling[name] = float(number) if name in _FRACTIONS else int(number)
       except ValueError:
-        raise ValueError(f'sampling {text!r}: {number!r} is not a number that fits') from None
-  return found
+        raise ValueError(f'sampling {text!r}: {number!r} is not a valid number') from None
+  return sampling
 
 
 def complete(given: Mapping[str, Any], default: Mapping[str, Number]) -> dict[str, Any]:
-  """What is given, and what it does not say by the default."""
-  based = any(key in given for key in BASES)
-  return {**{k: v for k, v in default.items() if not (based and k in BASES)}, **given}
+  """The given sampling, with missing keys taken from the default."""
+  has_base = any(key in given for key in BASES)
+  return {**{k: v for k, v in default.items() if not (has_base and k in BASES)}, **given}
 
 
 def text_of(sampling: Mapping[str, Number]) -> str:
@@ -105,16 +106,16 @@ def text_of(sampling: Mapping[str, Number]) -> str:
   return '+'.join(parts)
 
 
-class Shown(NamedTuple):
-  """A decoded frame and how long it is on screen.
+class ShownFrame(NamedTuple):
+  """A decoded frame and when it is on screen.
 
   Attributes:
-    number: how many frames came before.
+    number: index of the frame, from 0.
     start: time stamp of the video's first frame, seconds.
-    begin: its own time stamp.
-    end: that of the next frame; None for the last one.
-    mean: how long frames are shown on average; known with the last one.
-    frame: PyAV's.
+    begin: time stamp of this frame.
+    end: time stamp of the next frame; None for the last frame.
+    mean: average duration of a frame; only set for the last frame.
+    frame: PyAV's frame.
   """
 
   number: int
@@ -125,56 +126,58 @@ class Shown(NamedTuple):
   frame: Any
 
 
-class Watch:
-  """Says of each frame how long it is shown, once the next one is there."""
+class FrameTimer:
+  """Turns decoded frames into ``ShownFrame``: each one once the next frame is decoded."""
 
   def __init__(self):
     self._index, self._start = -1, 0.0
-    self._before: tuple[float, Any] | None = None
+    self._previous: tuple[float, Any] | None = None
 
-  def next(self, seconds: float, frame: Any) -> Shown | None:
-    """The frame before the one given, None for the first."""
-    done = None
-    if self._before is None:
+  def next(self, seconds: float, frame: Any) -> ShownFrame | None:
+    """Adds a frame; returns the one before it, None for the first."""
+    shown = None
+    if self._previous is None:
       self._start = seconds
     else:
-      done = Shown(self._index, self._start, self._before[0], seconds, 0.0, self._before[1])
-    self._before = (seconds, frame)
+      shown = ShownFrame(
+        self._index, self._start, self._previous[0], seconds, 0.0, self._previous[1]
+      )
+    self._previous = (seconds, frame)
     self._index += 1
-    return done
+    return shown
 
-  def last(self) -> Shown | None:
-    """The last frame, None if there was none."""
-    if self._before is None:
+  def last(self) -> ShownFrame | None:
+    """The last frame; None if there were no frames."""
+    if self._previous is None:
       return None
-    begin, frame = self._before
+    begin, frame = self._previous
     mean = (begin - self._start) / max(self._index, 1)
-    return Shown(self._index, self._start, begin, None, mean, frame)
+    return ShownFrame(self._index, self._start, begin, None, mean, frame)
 
 
-def chooser(sampling: Mapping[str, Number], times: list[float]) -> Callable[[Shown], Moments]:
-  """A function that is shown each frame in turn and answers with the moments to sample.
+def chooser(sampling: Mapping[str, Number], times: list[float]) -> Callable[[ShownFrame], Moments]:
+  """Returns a function to call with each frame in turn; it returns the moments to sample.
 
   Args:
-    sampling: for frames; windows are made of what is chosen.
-    times: time stamps of all frames, ascending; only ``uniform`` needs them.
+    sampling: of frames; windows are made from the chosen frames.
+    times: time stamps of all frames, ascending; only used by ``uniform``.
   """
   if 'every' in sampling:
     choose = _every(int(sampling['every']))
   elif 'uniform' in sampling:
-    # All of these are within the video, but times are rounded to the container's clock.
+    # Half a frame of slack at the end, because times are rounded to the container's clock.
     choose = _at(iter(_middles(times, int(sampling['uniform']))), 0.5)
   else:
     choose = _at(_multiples(1 / sampling['fps']), -0.05)
   return _one_in(int(sampling['one_in']), choose) if 'one_in' in sampling else choose
 
 
-def _every(step: int) -> Callable[[Shown], Moments]:
+def _every(step: int) -> Callable[[ShownFrame], Moments]:
   return lambda s: [(s.begin - s.start, s.frame)] if s.number % step == 0 else []
 
 
 def _middles(times: list[float], parts: int) -> list[float]:
-  """The middles of equal parts of a video whose frames have these times."""
+  """The middles of equal parts of a video whose frames have the given time stamps."""
   span = times[-1] - times[0] if times else 0.0
   # The last frame stays on screen as long as the others do on average.
   length = span + span / max(len(times) - 1, 1)
@@ -188,14 +191,14 @@ def _multiples(step: float) -> Iterator[float]:
     i += 1
 
 
-def _at(targets: Iterator[float], slack: float) -> Callable[[Shown], Moments]:
-  """What is on screen at ascending targets.
+def _at(targets: Iterator[float], slack: float) -> Callable[[ShownFrame], Moments]:
+  """Chooses the frames on screen at ascending target times.
 
-  The last frame stays as long as the others do on average, and ``slack`` of that.
+  The last frame is taken to last as long as the others on average, times ``1 + slack``.
   """
   target = next(targets, None)
 
-  def choose(s: Shown) -> Moments:
+  def choose(s: ShownFrame) -> Moments:
     nonlocal target
     last = s.end is None
     end = s.begin + (1 + slack) * s.mean if s.end is None else s.end
@@ -208,20 +211,23 @@ def _at(targets: Iterator[float], slack: float) -> Callable[[Shown], Moments]:
   return choose
 
 
-def _one_in(group: int, choose: Callable[[Shown], Moments]) -> Callable[[Shown], Moments]:
-  """Of every so many moments the middle one, of a rest that has none its last."""
-  count = 0
-  held: Moments = []  # the last moment of a group whose middle is still to come
+def _one_in(group: int, choose: Callable[[ShownFrame], Moments]) -> Callable[[ShownFrame], Moments]:
+  """Chooses the middle one of every ``group`` moments.
 
-  def choose_some(s: Shown) -> Moments:
-    nonlocal count, held
+  At the end of the video, a group that has not reached its middle gives its last moment.
+  """
+  count = 0
+  pending: Moments = []  # the last moment of a group before its middle
+
+  def choose_some(s: ShownFrame) -> Moments:
+    nonlocal count, pending
     chosen: Moments = []
     for moment in choose(s):
       place, middle = count % group, (group - 1) // 2
       count += 1
       if place == middle:
         chosen.append(moment)
-      held = [moment] if place < middle else []
-    return chosen + held if s.end is None else chosen
+      pending = [moment] if place < middle else []
+    return chosen + pending if s.end is None else chosen
 
   return choose_some

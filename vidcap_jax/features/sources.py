@@ -1,4 +1,4 @@
-"""Features as files hold them, brought into the form in which a data set stores them."""
+"""Feature streams of a data set: reads features from files into the form of its records."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,15 @@ from vidcap_jax.features.formats.layout import Layout
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """One stream, where its features come from and how they are brought into form.
+  """One stream, the files of its features, and how they are stored.
 
   Attributes:
-    stream: as it is stored.
-    reader: of the features.
+    stream: as stored in the data set.
+    reader: of the files.
     names: video id -> name of its features.
-    layout: of the arrays as found.
-    max_frames, max_regions: how much is kept of one video, None for all.
-    block: frames in one unit of the clock that streams with a block share; None: on no clock.
+    layout: of the arrays in the files.
+    max_frames, max_regions: limits for one video; None: no limit.
+    block: frames in one unit of the clock that all streams with a block share; None: no clock.
   """
 
   stream: Stream
@@ -40,7 +40,7 @@ class Source:
     return [name for name in self.reader.ids if name not in used]
 
   def load(self, video_id: str) -> np.ndarray:
-    """A video's array, checked; T = 0 if it has none."""
+    """A video's array, checked; T = 0 if it has no features."""
     name = self.names.get(video_id)
     if name is None:
       return absent(self.stream)
@@ -50,16 +50,16 @@ class Source:
 def read_features(
   video_id: str, sources: Sequence[Source], align: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
-  """A video's arrays (T, …) by stream: read, checked, aligned and cut.
+  """Reads a video's arrays (T, …) by stream, checked, aligned and limited in length.
 
   Args:
     sources: of all streams.
     align: streams of equal length, see ``lengths.align``.
 
   Raises:
-    DataError: names the file that can't be used.
+    DataError: a file can't be used; names it.
   """
   features = {source.stream.name: source.load(video_id) for source in sources}
   max_frames = {s.stream.name: s.max_frames for s in sources if s.max_frames is not None}
   blocks = {s.stream.name: s.block for s in sources if s.block is not None}
-  return lengths.keep(features, align, max_frames, blocks)
+  return lengths.select_frames(features, align, max_frames, blocks)

@@ -1,7 +1,7 @@
-"""Extracted features on disk: ``OUT/STREAM/ID.npy`` and how they were made, ``stream.json``.
+"""Extracted features on disk: ``OUT/STREAM/ID.npy``, and ``stream.json`` with how they were made.
 
-A file is there whole or not at all. Sound that a video does not have is a file of T = 0: what is
-known to be absent is not looked for again.
+Each file is written whole or not at all. For a video without sound, the sound stream's file has
+T = 0, so that the next run does not decode the video again.
 """
 
 import dataclasses
@@ -22,26 +22,26 @@ DTYPE = 'float16'
 
 
 class FolderError(UserError):
-  """Folders that can't be worked with; says what to change."""
+  """A stream's folder holds features that were made in another way; says what to change."""
 
 
 Key = TypeVar('Key')
 Result = TypeVar('Result')
-_FIRST = 3  # inputs that fail alike before the others are spared
+_CALL_ERROR_INPUTS = 3  # after so many inputs with the same fault of the program, the run stops
 
 
 class CallError(UserError):
-  """The first inputs all failed by a fault of the program, not of their files."""
+  """The first inputs all failed because of a fault in the program, not in their files."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
-  """What became of one video.
+class VideoResult:
+  """The result of extracting one video.
 
   Attributes:
     failed: why it has no features; '' if it has.
-    damaged: what is wrong with the file, though it has features; '' if nothing.
-    absent: streams that it lacks (sound).
+    damaged: what is wrong with the file although it has features; '' if nothing.
+    absent: sound streams that the video does not have.
   """
 
   failed: str = ''
@@ -49,11 +49,11 @@ class Made:
   absent: tuple[str, ...] = ()
 
 
-def prepare(out: pathlib.Path, streams: Mapping[str, Mapping]) -> None:
-  """Makes the streams' folders.
+def prepare_folders(out: pathlib.Path, streams: Mapping[str, Mapping]) -> None:
+  """Creates the streams' folders, each with its ``stream.json``.
 
   Args:
-    out: the folder for them.
+    out: the folder to create them in.
     streams: name -> description, as of ``extractors.check``.
 
   Raises:
@@ -72,12 +72,12 @@ def prepare(out: pathlib.Path, streams: Mapping[str, Mapping]) -> None:
 def _check(folder: pathlib.Path, wanted: Mapping) -> None:
   file = folder / SIDECAR
   if file.is_file():
-    found = read_json(file)
-    keys = [k for k in wanted if found.get(k) != wanted[k]]
+    saved = read_json(file)
+    keys = [k for k in wanted if saved.get(k) != wanted[k]]
     if keys:
-      now = ', '.join(f'{k} {wanted[k]!r}' for k in keys)
+      requested = ', '.join(f'{k} {wanted[k]!r}' for k in keys)
       raise FolderError(
-        f'{file}: the features there were made in another way (asked for now: {now}); '
+        f'{file}: the features there were made in another way (now: {requested}); '
         'give another --out, or remove that folder'
       )
   elif folder.is_dir() and any(folder.glob('*.npy')):
@@ -85,7 +85,7 @@ def _check(folder: pathlib.Path, wanted: Mapping) -> None:
 
 
 def read_json(path: pathlib.Path) -> dict:
-  """A JSON object from a file; empty where there is none."""
+  """The JSON object in a file; empty if there is no file, or no object in it."""
   try:
     data = json.loads(path.read_text())
   except (OSError, ValueError):
@@ -93,55 +93,57 @@ def read_json(path: pathlib.Path) -> dict:
   return data if isinstance(data, dict) else {}
 
 
-def file_of(out: pathlib.Path, stream: str, video_id: str) -> pathlib.Path:
-  """Where a video's features of a stream are."""
+def feature_file(out: pathlib.Path, stream: str, video_id: str) -> pathlib.Path:
+  """The file of a video's features of a stream."""
   return out / stream / f'{video_id}.npy'
 
 
-def lacking(out: pathlib.Path, streams: Mapping[str, Mapping], video_id: str) -> dict[str, Mapping]:
-  """Those of the streams of which a video has no features yet."""
-  return {n: d for n, d in streams.items() if not file_of(out, n, video_id).is_file()}
+def missing_streams(
+  out: pathlib.Path, streams: Mapping[str, Mapping], video_id: str
+) -> dict[str, Mapping]:
+  """The streams of which a video has no features yet."""
+  return {n: d for n, d in streams.items() if not feature_file(out, n, video_id).is_file()}
 
 
-def make(
+def extract_to_files(
   out: pathlib.Path, video_id: str, path: pathlib.Path, streams: Mapping[str, Mapping]
-) -> Made:
-  """Extracts and stores a video's features; whatever is wrong with it is returned, not raised.
+) -> VideoResult:
+  """Extracts a video's features and writes their files; returns errors in the video.
 
   Raises:
-    OSError: they can't be written.
+    OSError: a file can't be written.
   """
   notes: list[str] = []
   try:
-    stored = extracted(path, streams, notes)
+    stored = extract_features(path, streams, notes)
   except Exception as error:
-    return Made(failed=reason(error))
+    return VideoResult(failed=failure_reason(error))
   for name, array in stored.items():
-    _store(file_of(out, name, video_id), array)
+    _store(feature_file(out, name, video_id), array)
   absent = [n for n, a in stored.items() if not len(a) and is_sound(streams[n])]
-  return Made(damaged='; '.join(notes), absent=tuple(absent))
+  return VideoResult(damaged='; '.join(notes), absent=tuple(absent))
 
 
-def extracted(
+def extract_features(
   path: pathlib.Path, streams: Mapping[str, Mapping], notes: list[str]
 ) -> dict[str, np.ndarray]:
-  """A video's features as the files hold them, float16, by stream.
+  """A video's features by stream, as the files store them: float16.
 
   Raises:
-    ValueError: a value that float16 can't hold; else whatever ``extraction.extract_video`` or what
-      it calls finds wrong with the file.
+    ValueError: a value is too large for float16.
+    Exception: as of ``extraction.extract_video``, and any error of the decoder and the networks.
   """
   arrays = extraction.extract_video(path, streams, notes)
   with np.errstate(over='ignore'):
     stored = {name: array.astype(DTYPE) for name, array in arrays.items()}
   for name, array in stored.items():
     if not np.isfinite(array).all():
-      raise ValueError(f'stream {name!r}: values that {DTYPE} can not hold')
+      raise ValueError(f'stream {name!r}: values that {DTYPE} cannot hold')
   return stored
 
 
-def reason(error: Exception) -> str:
-  """Why a file has failed, in words; of errors that nobody foresaw their kind, too."""
+def failure_reason(error: Exception) -> str:
+  """Why a file failed, in words; for unexpected errors with their type."""
   known = isinstance(error, video.VideoError | ValueError)
   return str(error) if known else f'{type(error).__name__}: {error}'
 
@@ -149,17 +151,17 @@ def reason(error: Exception) -> str:
 def stop_on_call_errors(
   results: Iterable[tuple[Key, Result]], why: Callable[[Result], str]
 ) -> Iterator[tuple[Key, Result]]:
-  """The same results, unless the first inputs all fail for the same kind of fault in the program.
+  """Yields the results, but stops if the first inputs all fail because of a fault in the program.
 
-  A library called with arguments that it doesn't have fails for every file; reporting each of
-  them as damaged would hide the cause.
+  A library that is called with wrong arguments fails for every file; to report each file as
+  damaged would hide the cause.
 
   Args:
-    results: (input, result), as inputs are done.
-    why: gives the reason of a failed result, as of ``reason``, and '' for any other.
+    results: (input, result), in order of completion.
+    why: gives a result's reason, as of ``failure_reason``, and '' for one that did not fail.
 
   Raises:
-    CallError: the first ``_FIRST`` inputs, or all if they are fewer, failed with a TypeError or
+    CallError: the first three inputs, or all if there are fewer, failed with a TypeError or
       AttributeError.
   """
   count = 0
@@ -169,7 +171,7 @@ def stop_on_call_errors(
       text = why(result)
       only_call_errors = text.startswith(('TypeError: ', 'AttributeError: '))
       count += 1
-      if only_call_errors and count == _FIRST:
+      if only_call_errors and count == _CALL_ERROR_INPUTS:
         raise CallError(_call_error(count, key, text))
     yield key, result
   if only_call_errors and count:
@@ -178,13 +180,13 @@ def stop_on_call_errors(
 
 def _call_error(count: int, key: object, text: str) -> str:
   return (
-    f'the first {count} inputs all failed with an error of the program or of a library version, '
-    f'not of the files; {key}: {text}'
+    f'the first {count} inputs all failed with an error in the program or a library version, '
+    f'not in the files; {key}: {text}'
   )
 
 
 def is_sound(description: Mapping) -> bool:
-  """Whether a stream is of sound, which a video may lack."""
+  """Whether a stream is made from sound, which a video may not have."""
   return extractors.network_of(description['extractor']).reads == 'audio'
 
 

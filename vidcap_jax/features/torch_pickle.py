@@ -1,10 +1,10 @@
 """Reads the tensors of files that ``torch.save`` wrote, without PyTorch and without running code.
 
-Since version 1.6 such a file is a zip archive: the object as a pickle (``data.pkl``), and each
-storage's raw bytes as a member of its own. Before, it was five pickles in a row (a magic number, a
-protocol version, facts about the system, the object, the list of storage keys) and then the
-storages, each behind its size. Tensors are read when they are asked for, by their place in the
-file, so a dictionary of many features needs the memory of one of them.
+Since PyTorch 1.6 such a file is a zip archive with the object as a pickle (``data.pkl``) and the
+raw bytes of each storage as a member. Before, it was five pickles (a magic number, a protocol
+version, facts about the system, the object, the list of storage keys) followed by the storages,
+each after its size. Tensors are read one by one when they are requested, so a dictionary of many
+features needs the memory of one.
 """
 
 import math
@@ -38,18 +38,18 @@ _STORAGES = {
 
 
 class WeightsError(PickleError):
-  """A torch file that is damaged, of another format, or asks for code to be run."""
+  """A torch file that is damaged, of another format, or would run code."""
 
 
-# Named tuples: a pickle can set attributes of the objects it makes, but not of these.
+# Named tuples, because a pickle can set attributes of other objects that it makes.
 class _StorageType(NamedTuple):
-  """Stands for ``torch.FloatStorage`` and its like in the pickle; it can't be called."""
+  """Replaces ``torch.FloatStorage`` and similar in the pickle; it can't be called."""
 
   dtype: str
 
 
 class _Storage(NamedTuple):
-  """A run of elements in the file, read after the pickle that mentions it."""
+  """A sequence of elements in the file, after the pickle that refers to it."""
 
   key: str
   dtype: str
@@ -57,7 +57,7 @@ class _Storage(NamedTuple):
 
   @property
   def element(self) -> np.dtype:
-    # NumPy has no bfloat16: its bits are the upper half of a float32's.
+    # NumPy has no bfloat16, whose bits are the upper half of a float32.
     return np.dtype('<u2' if self.dtype == 'bfloat16' else self.dtype)
 
 
@@ -71,9 +71,9 @@ class Tensor(NamedTuple):
 
 
 def _rebuild_tensor(storage, offset, shape, strides, *_) -> Tensor:
-  """Our ``torch._utils._rebuild_tensor_v2``: checks that the view lies inside its storage."""
-  sound = type(storage) is _Storage and natural(shape) and natural(strides)
-  if not (sound and len(shape) == len(strides) and natural((offset,))):
+  """Replaces ``torch._utils._rebuild_tensor_v2``; checks that the view is inside its storage."""
+  valid = type(storage) is _Storage and natural(shape) and natural(strides)
+  if not (valid and len(shape) == len(strides) and natural((offset,))):
     raise WeightsError('a tensor with malformed arguments')
   tensor = Tensor(storage, offset, shape, strides)
   if math.prod(shape) and offset + _reach(tensor) > storage.size:
@@ -94,7 +94,7 @@ def _rebuild_parameter(tensor, *_) -> Tensor:
 
 
 class _Unpickler(PlainUnpickler):
-  """Knows tensors and their storages as well."""
+  """Also builds tensors and their storages."""
 
   names = {
     **NAMES,
@@ -127,13 +127,13 @@ class _Unpickler(PlainUnpickler):
 
 
 class TorchFile(NamedTuple):
-  """What a file holds, with a ``Tensor`` in the place of each tensor, and how to read those."""
+  """The object in a file, with a ``Tensor`` in place of each tensor, and a reader of tensors."""
 
   contents: Any
   read_bytes: Callable[[_Storage, int, int], bytes]  # storage, first and last byte + 1
 
   def read(self, tensor: Tensor) -> np.ndarray:
-    """The tensor's values; bfloat16 as float32. WeightsError if the file is damaged there."""
+    """Reads a tensor; bfloat16 as float32. WeightsError if the file is damaged."""
     storage, element = tensor.storage, tensor.storage.element
     start, stop = (n * element.itemsize for n in (tensor.offset, tensor.offset + _reach(tensor)))
     try:
@@ -146,7 +146,7 @@ class TorchFile(NamedTuple):
     if storage.dtype == 'bfloat16':
       base = (base.astype('<u4') << 16).view('<f4')
     steps = tuple(step * base.itemsize for step in tensor.strides)
-    # _rebuild_tensor has checked the bounds; the copy lets go of the bytes.
+    # _rebuild_tensor has checked the bounds; the copy releases the bytes.
     return np.lib.stride_tricks.as_strided(base, tensor.shape, steps, writeable=False).copy()
 
 
@@ -154,8 +154,8 @@ def open_torch(file: BinaryIO) -> TorchFile:
   """Reads the object of a file that ``torch.save`` wrote; the file must stay open for its tensors.
 
   Raises:
-    WeightsError: another format, damaged, or it names anything but containers, numbers, NumPy
-      arrays and tensors (none of whose own constructors is called).
+    WeightsError: another format, a damaged file, or one that names anything but containers,
+      numbers, NumPy arrays and tensors (no constructor that it names is called).
   """
   try:
     zipped = file.read(2) == b'PK'
@@ -193,8 +193,9 @@ def _open_zip(file: BinaryIO) -> TorchFile:
   def read_bytes(storage: _Storage, start: int, stop: int) -> bytes:
     member = members[storage.key]
     if (start, stop) == (0, member.file_size):
-      return archive.read(member)  # With its checksum.
-    # Part of what many tensors share: only that is read.
+      return archive.read(member)  # checks the checksum
+    # Only part of a storage that several tensors share.
+    # The data starts after a header of 30 bytes and two fields of varying length.
     file.seek(member.header_offset + 26)
     file.seek(member.header_offset + 30 + sum(struct.unpack('<HH', file.read(4))) + start)
     return file.read(stop - start)
@@ -222,18 +223,18 @@ def _open_legacy(file: BinaryIO) -> TorchFile:
   keys = _load_bare(file)
   if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(loader.storages):
     raise WeightsError('the list of storages differs from those the tensors use')
-  places = _find_storages(file, [loader.storages[key] for key in keys])
+  positions = _find_storages(file, [loader.storages[key] for key in keys])
 
   def read_bytes(storage: _Storage, start: int, stop: int) -> bytes:
-    file.seek(places[storage.key] + start)
+    file.seek(positions[storage.key] + start)
     return file.read(stop - start)
 
   return TorchFile(contents, read_bytes)
 
 
 def _find_storages(file: BinaryIO, storages: list[_Storage]) -> Mapping[str, int]:
-  """Where each storage's elements begin; all of them are in the file."""
-  places = {}
+  """The position of each storage's elements; checks that all are in the file."""
+  positions = {}
   position = file.tell()
   end = file.seek(0, os.SEEK_END)
   for storage in storages:
@@ -242,23 +243,23 @@ def _find_storages(file: BinaryIO, storages: list[_Storage]) -> Mapping[str, int
     size = struct.unpack('<q', header)[0] if len(header) == 8 else -1
     if size != storage.size:
       raise WeightsError(f'storage {storage.key}: {storage.size} elements expected, found {size}')
-    places[storage.key] = position + 8
+    positions[storage.key] = position + 8
     position += 8 + size * storage.element.itemsize
     if position > end:
       raise WeightsError(f'storage {storage.key}: the file ends within it')
-  return places
+  return positions
 
 
 def load_state_dict(path: str | pathlib.Path) -> dict[str, np.ndarray]:
-  """The arrays of a state dict, by parameter name.
+  """Reads a state dict: arrays by parameter name.
 
   Args:
-    path: a file written by ``torch.save(model.state_dict(), path)``, or of a checkpoint that holds
-      that as ``state_dict``. NumPy arrays in the place of tensors will do.
+    path: a file written by ``torch.save(model.state_dict(), path)``, or of a checkpoint with the
+      key ``state_dict``. NumPy arrays in place of tensors are accepted.
 
   Raises:
-    WeightsError: the file is of another format, damaged, holds something else than arrays by
-      name, or names anything but their own constructors (none of which is called).
+    WeightsError: another format, a damaged file, contents other than arrays by name, or a file
+      that would run code.
     OSError: the file can't be read.
   """
   with pathlib.Path(path).open('rb') as file:
@@ -269,7 +270,7 @@ def load_state_dict(path: str | pathlib.Path) -> dict[str, np.ndarray]:
         tensors = dict.get(tensors, 'state_dict')
       if not isinstance(tensors, dict):
         raise WeightsError(f'holds a {type(tensors).__name__}, not a state dict')
-      # dict's own items: a pickle can give an OrderedDict an attribute of that name.
+      # dict.items, because a pickle can give an OrderedDict an attribute named ``items``.
       return {str(name): _array(torch_file, name, value) for name, value in dict.items(tensors)}
     except PickleError as error:
       raise WeightsError(f'{path}: {error}') from None

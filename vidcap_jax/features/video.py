@@ -1,6 +1,6 @@
-"""Decodes a video file once, into upright pictures at chosen times and stretches of sound.
+"""Decodes a video file in one pass, into upright pictures at chosen times and pieces of sound.
 
-Decoding is PyAV's (the extra ``video``). Frames and sound come a little at a time, so memory does
+PyAV decodes (the extra ``video``). Frames and sound are yielded as they are decoded, so memory does
 not grow with the video's length.
 """
 
@@ -21,7 +21,7 @@ Key = TypeVar('Key', bound=Hashable)
 
 
 class VideoError(UserError):
-  """A file that gives no frame at all; the message names the file and says why."""
+  """A file without a single frame; the message names the file and the reason."""
 
 
 class Frame(NamedTuple):
@@ -38,12 +38,12 @@ class Frame(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Pictures:
-  """Frames to be had of a video.
+  """A request for frames of a video.
 
   Attributes:
-    how: sampling, as of ``sampling.check``.
-    size: rows and columns of the central square that is kept; None: the whole frame.
-    scale: what the shorter side is scaled to before (bicubic); None: ``size``.
+    how: the sampling, as of ``sampling.check``.
+    size: rows and columns of the central square to cut out; None: the whole frame.
+    scale: length to scale the shorter side to before that (bicubic); None: ``size``.
   """
 
   how: Mapping[str, sampling.Number]
@@ -52,19 +52,19 @@ class Pictures:
 
   @property
   def form(self) -> tuple[int | None, int | None]:
-    """(size, length of the shorter side): what the picture of one frame depends on."""
+    """(size, length of the shorter side), which determine the picture of a frame."""
     return self.size, self.scale or self.size
 
 
 @dataclasses.dataclass(frozen=True)
 class Sound:
-  """Sound to be had of a video: mono, ``rate`` samples a second."""
+  """A request for sound of a video: mono, ``rate`` samples a second."""
 
   rate: int
 
 
 def import_av():
-  """PyAV, or ModuleNotFoundError saying which extra brings it."""
+  """Imports PyAV; ModuleNotFoundError says which extra to install."""
   try:
     import av
   except ModuleNotFoundError as error:
@@ -76,9 +76,9 @@ def import_av():
 
 
 def _tag_options(av) -> dict[str, str]:
-  """Arguments of ``av.open`` under which a tag that is not UTF-8 doesn't stop a file from opening.
+  """Arguments of ``av.open`` for files with a tag that is not UTF-8.
 
-  From PyAV 19 on ``open`` takes none for this, and reads such tags by itself.
+  Since PyAV 19, ``open`` reads such tags without an argument, and has none.
   """
   return {'metadata_errors': 'replace'} if int(av.__version__.split('.')[0]) < 19 else {}
 
@@ -110,10 +110,10 @@ def _sound_stream(container):
 
 
 def _declared(av, container, stream) -> float | None:
-  """How many seconds a stream lasts by the file's header, if it says."""
+  """The duration of a stream in seconds by the file's header; None if it has none."""
   if stream.duration is not None and stream.time_base is not None:
     return float(stream.duration * stream.time_base)
-  if container.duration is not None and len(container.streams) == 1:  # no longer sound beside it
+  if container.duration is not None and len(container.streams) == 1:  # not that of longer sound
     return container.duration / av.time_base
   return None
 
@@ -121,13 +121,13 @@ def _declared(av, container, stream) -> float | None:
 def _note_cut(
   path, declared: float | None, reached: float, notes: list[str], what: str = ''
 ) -> None:
-  """Notes a stream that ends well before its header says."""
+  """Adds a note if a stream ends well before its declared duration."""
   if declared is not None and reached < 0.9 * declared - 0.5:
     notes.append(f'{path}: {what}cut short after {reached:.1f} of {declared:.1f} seconds')
 
 
 def _packet_times(av, path: pathlib.Path, notes: list[str]) -> list[float]:
-  """Times in seconds of a video's frames, ascending, without decoding any."""
+  """Time stamps of a video's frames in seconds, ascending, without decoding them."""
   times = []
   with _open(av, path) as container:
     stream = _video_stream(av, container, path)
@@ -137,7 +137,7 @@ def _packet_times(av, path: pathlib.Path, notes: list[str]) -> list[float]:
         if packet.size and stamp is not None and not packet.is_discard:
           times.append(float(stamp * packet.time_base))
     except av.FFmpegError:
-      pass  # what could be read counts; the decoding pass reports the damage
+      pass  # use what could be read; the decoding pass reports the damage
     times.sort()
     reached = times[-1] - times[0] if times else 0.0
     _note_cut(path, _declared(av, container, stream), reached, notes)
@@ -230,8 +230,8 @@ def _picture(frame, reformatter, size: int | None, scale: int | None) -> np.ndar
   return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))
 
 
-class _Album:
-  """Pictures of the frame last asked for, each form made once."""
+class _PictureCache:
+  """Pictures of the last requested frame; each form is made once."""
 
   def __init__(self, av):
     self._reformatters: dict[tuple, Any] = collections.defaultdict(
@@ -249,18 +249,18 @@ class _Album:
 
 
 class _Resamplers:
-  """Decoded sound as float32 (samples,), mono, at each of some rates."""
+  """Turns decoded sound into float32 (samples,), mono, at each of the given rates."""
 
   def __init__(self, av, rates):
     self._av = av
     self._running: dict[int, Any] = dict.fromkeys(rates)
     self._form: Any = None
 
-  def of(self, frame) -> Iterator[tuple[int, np.ndarray]]:
-    """(rate, samples) of a frame; of what is still held back if it is None."""
+  def resample(self, frame) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields (rate, samples) of a frame; None flushes what the resamplers hold back."""
     form = frame and (frame.format.name, frame.layout.name, frame.sample_rate)
     if frame is not None and self._form not in (None, form):
-      yield from self.of(None)  # a stream may change its form on the way
+      yield from self.resample(None)  # a stream may change its format
     self._form = form
     for rate, running in self._running.items():
       if frame is None:
@@ -269,10 +269,10 @@ class _Resamplers:
       else:
         if running is None:
           running = self._running[rate] = self._av.AudioResampler(format='fltp', rate=rate)
-        frame.pts = None  # what decodes is laid end to end
+        frame.pts = None  # pieces are joined without gaps
         pieces = running.resample(frame)
       for piece in pieces:
-        # FFmpeg's own way to one channel would make what both channels hold louder.
+        # The mean, because FFmpeg's own mix would make what both channels hold louder.
         yield rate, piece.to_ndarray().mean(0)
 
 
@@ -281,24 +281,24 @@ def read(
   wanted: Mapping[Key, Pictures | Sound],
   notes: list[str] | None = None,
 ) -> Iterator[tuple[Key, Frame | np.ndarray]]:
-  """Frames and sound of a video, in one pass over it, a little at a time.
+  """Reads frames and sound of a video, in one pass over the file.
 
-  A frame is turned as the file's display matrix says (in steps of 90 degrees). Where the video has
-  fewer frames than asked for, ``uniform`` and ``fps`` repeat frames. Sound is the first sound
-  track, its channels averaged; where it is damaged, what decodes is laid end to end.
+  Frames are rotated by the file's display matrix (in steps of 90 degrees). If the video has fewer
+  frames than requested, ``uniform`` and ``fps`` repeat frames. Sound is the first sound track, its
+  channels averaged; damaged parts are left out without a gap.
 
   Args:
     path: any file that FFmpeg decodes.
-    wanted: what to get, by a name of the caller's.
-    notes: gets a line for a file that is damaged in part. The frames that decode are given; of a
-      file cut short those before the cut are, so ``uniform`` may give fewer than N.
+    wanted: requests, by any keys.
+    notes: a line is added for a partly damaged file. The frames that decode are yielded; for a file
+      that is cut short, ``uniform`` may yield fewer than N.
 
   Yields:
-    (name, ``Frame``), or for sound (name, float32 (samples,)) in pieces of any length, to be laid
-    end to end; nothing of a video without sound.
+    (key, ``Frame``), or for sound (key, float32 (samples,)) in consecutive pieces of any length;
+    no pieces if the video has no sound.
 
   Raises:
-    VideoError: no such file, empty, damaged beyond use, or frames are wanted and there are none.
+    VideoError: no such file, an empty or unreadable one, or no frames where frames are wanted.
     ModuleNotFoundError: PyAV is not installed.
   """
   notes = [] if notes is None else notes
@@ -310,28 +310,28 @@ def read(
   times = _packet_times(av, path, notes) if uniform else []
   choosers = {key: sampling.chooser(p.how, times) for key, p in pictures.items()}
   counts = dict.fromkeys(pictures, 0)
-  album, resamplers = _Album(av), _Resamplers(av, {*sounds.values()})
+  cache, resamplers = _PictureCache(av), _Resamplers(av, {*sounds.values()})
 
-  def heard(frame):
-    for rate, piece in resamplers.of(frame):
+  def sound_of(frame):
+    for rate, piece in resamplers.resample(frame):
       for key in (k for k, r in sounds.items() if r == rate):
         yield key, piece
 
-  def seen(shown: sampling.Shown | None):
+  def frames_of(shown: sampling.ShownFrame | None):
     if shown is None:
       return
     for key, choose in choosers.items():
       for time, frame in choose(shown):
         counts[key] += 1
-        yield key, Frame(time, album.picture(frame, pictures[key].form))
+        yield key, Frame(time, cache.picture(frame, pictures[key].form))
 
-  watch = sampling.Watch()
+  timer = sampling.FrameTimer()
   decoded = _decoded(av, path, bool(pictures), bool(sounds), notes)
   try:
     for seconds, frame in decoded:
-      yield from heard(frame) if seconds is None else seen(watch.next(seconds, frame))
-    yield from heard(None)
-    yield from seen(watch.last())
+      yield from sound_of(frame) if seconds is None else frames_of(timer.next(seconds, frame))
+    yield from sound_of(None)
+    yield from frames_of(timer.last())
   finally:
     decoded.close()
   for key, p in pictures.items():
@@ -346,8 +346,11 @@ def sample(
   size: int = 224,
   notes: list[str] | None = None,
 ) -> Iterator[Frame]:
-  """Frames of one sampling, as central squares; errors and notes as of ``read``, and ValueError
-  for a malformed sampling."""
+  """Reads the frames of one sampling, as central squares; errors and notes as of ``read``.
+
+  Raises:
+    ValueError: a malformed sampling.
+  """
   for _, frame in read(path, {'': Pictures(sampling.check(how), size)}, notes):
     assert isinstance(frame, Frame)
     yield frame

@@ -11,22 +11,27 @@ SUFFIXES = (
 
 
 def find_videos(folder: str | pathlib.Path) -> dict[str, pathlib.Path]:
-  """Video files below a folder by id, the file's name without its ending; sorted.
+  """Finds the video files in a folder and its subfolders.
+
+  Returns:
+    id (the file's name without extension) -> file, sorted by path.
 
   Raises:
     DataError: no such folder, no video in it, or two files with one id.
   """
   folder = pathlib.Path(folder)
   if not folder.is_dir():
-    problem = 'is a file; give the folder it lies in' if folder.is_file() else 'no such folder'
+    problem = 'is a file; give its folder' if folder.is_file() else 'no such folder'
     raise DataError(f'{folder}: {problem}')
-  found: dict[str, pathlib.Path] = {}
+  videos: dict[str, pathlib.Path] = {}
   for path in sorted(folder.rglob('*')):
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
       continue
-    if path.stem in found:
-      raise DataError(f'{path} and {found[path.stem]}: both would be video {path.stem!r}')
-    found[path.stem] = path
-  if not found:
+    if path.stem in videos:
+      raise DataError(
+        f'{path} and {videos[path.stem]}: both would be video {path.stem!r}; rename one'
+      )
+    videos[path.stem] = path
+  if not videos:
     raise DataError(f'{folder}: no video file in it (looked for {" ".join(SUFFIXES)})')
-  return found
+  return videos

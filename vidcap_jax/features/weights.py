@@ -1,8 +1,8 @@
-"""Where the weights of networks are: files that users have, given by path or put in a folder.
+"""Finds the weights files of networks; nothing is downloaded.
 
-A network's weights are the file given for it (``--weights=NAME=PATH``), otherwise ``NAME.pth`` or
-NAME with any other ending in the cache folder: ``~/.cache/vidcap_jax/weights``, or what the
-environment variable ``VIDCAP_JAX_WEIGHTS`` names.
+A network's weights file is the one given for it (``--weights=NAME=PATH``), or else ``NAME.pth``, or
+NAME with any other ending, in the cache folder. That is ``~/.cache/vidcap_jax/weights``, or the
+folder that the environment variable ``VIDCAP_JAX_WEIGHTS`` names.
 """
 
 import functools
@@ -15,21 +15,21 @@ from vidcap_jax.errors import UserError
 
 VARIABLE = 'VIDCAP_JAX_WEIGHTS'
 
-_given: dict[str, pathlib.Path] = {}
+_paths: dict[str, pathlib.Path] = {}  # as of the last ``set_paths``
 
 
 class WeightsError(UserError):
-  """Weights that are not there; the message says what to fetch and where to put it."""
+  """Missing or unusable weights; the message says what to fetch and where to put it."""
 
 
 def folder() -> pathlib.Path:
   """The cache folder."""
-  usual = pathlib.Path('~/.cache/vidcap_jax/weights').expanduser()
-  return pathlib.Path(os.environ.get(VARIABLE) or usual)
+  default = pathlib.Path('~/.cache/vidcap_jax/weights').expanduser()
+  return pathlib.Path(os.environ.get(VARIABLE) or default)
 
 
-def give(paths: Mapping[str, str | pathlib.Path]) -> None:
-  """Names the weights files of networks, in place of those in the cache folder.
+def set_paths(paths: Mapping[str, str | pathlib.Path]) -> None:
+  """Sets the weights files of networks, to use instead of those in the cache folder.
 
   Raises:
     WeightsError: no such file.
@@ -37,33 +37,36 @@ def give(paths: Mapping[str, str | pathlib.Path]) -> None:
   for name, path in paths.items():
     if not pathlib.Path(path).is_file():
       raise WeightsError(f'weights of {name}: {path}: no such file')
-  _given.clear()
-  _given.update({name: pathlib.Path(path).resolve() for name, path in paths.items()})
+  _paths.clear()
+  _paths.update({name: pathlib.Path(path).resolve() for name, path in paths.items()})
 
 
-def given() -> dict[str, pathlib.Path]:
-  """What ``give`` was given last."""
-  return dict(_given)
+def paths() -> dict[str, pathlib.Path]:
+  """The weights files of the last ``set_paths``, by network."""
+  return dict(_paths)
 
 
-def found(name: str) -> pathlib.Path | None:
-  """The file given for a name, or there in the cache folder; None if there is none.
+def find_optional(name: str) -> pathlib.Path | None:
+  """The file given for a network, or the one in the cache folder; None if there is none.
 
   Raises:
-    WeightsError: several.
+    WeightsError: the cache folder holds several.
   """
-  if name in _given:
-    return _given[name]
-  place, own = _place(name)
-  paths = [path for path in sorted(place.glob('*')) if path.name.startswith(own) and path.is_file()]
-  if len(paths) > 1:
-    names = ', '.join(path.name for path in paths)
-    raise WeightsError(f'weights of {name}: {place} holds {names}; keep one, or name it')
-  return paths[0] if paths else None
+  if name in _paths:
+    return _paths[name]
+  parent, prefix = _cached(name)
+  files = [f for f in sorted(parent.glob('*')) if f.name.startswith(prefix) and f.is_file()]
+  if len(files) > 1:
+    names = ', '.join(file.name for file in files)
+    raise WeightsError(
+      f'weights of {name}: {parent} holds {names}; keep one, or give its path with '
+      f'--weights={name}=PATH'
+    )
+  return files[0] if files else None
 
 
-def _place(name: str) -> tuple[pathlib.Path, str]:
-  """Where in the cache folder its file would be, and how the file's name begins."""
+def _cached(name: str) -> tuple[pathlib.Path, str]:
+  """The folder in the cache for a network's file, and how the file's name begins."""
   return (folder() / name).parent, name.rpartition('/')[2] + '.'
 
 
@@ -75,14 +78,14 @@ def find(name: str, fetch: str) -> pathlib.Path:
     fetch: what to fetch and from where, for the message.
 
   Raises:
-    WeightsError: none there, or several.
+    WeightsError: there is no file, or there are several.
   """
-  path = found(name)
+  path = find_optional(name)
   if path is not None:
     return path
-  place, own = _place(name)
+  parent, prefix = _cached(name)
   raise WeightsError(
-    f'weights of {name}: no file {own}* in {place}. Fetch {fetch}, and put it there with its '
+    f'weights of {name}: no file {prefix}* in {parent}. Fetch {fetch}, and put it there with its '
     f'ending (the environment variable {VARIABLE} names another folder), or give its path with '
     f'--weights={name}=PATH'
   )

@@ -1,7 +1,7 @@
-"""Runs jobs in worker processes, one at a time in each; a process that dies costs its job alone.
+"""Runs jobs in worker processes, one job at a time in each; if a process dies, only its job fails.
 
-Processes are spawned, not forked, and each gets a share of the cores, so that the threads of its
-numerical libraries do not get in each other's way.
+Processes are spawned, not forked, and each gets its own share of the cores, so that the threads of
+their numerical libraries do not compete.
 
 pebble 5.2 (tried) would save 50 lines, but does not say why a process can't load its networks,
 restarts one that dies there for as long as another works, and gives no process its own cores.
@@ -22,15 +22,15 @@ from vidcap_jax.errors import UserError
 
 Key = TypeVar('Key')
 
-_EXPENDABLE = 500  # of 1000: where memory runs out, a worker goes before anything else
+_OOM_SCORE = 500  # of 1000: when memory runs out, the kernel kills a worker before other processes
 
 
 class Died(str):
-  """In place of a result: the job's process ended, killed or crashed; says how."""
+  """Replaces a result: the job's process crashed or was killed; says how."""
 
 
 class StartError(UserError):
-  """A process that ended before it could begin its first job."""
+  """A process ended before its first job, while it prepared."""
 
 
 def cores() -> list[int]:
@@ -46,26 +46,26 @@ def run(
   workers: int,
   prepare: Callable[[], Any],
 ) -> Iterator[tuple[Key, Any]]:
-  """What ``work`` returns for each job, as jobs are done.
+  """Yields what ``work`` returns for each job, in order of completion.
 
   Args:
-    work: called in a worker with the job's arguments; must be found by its name in a module.
+    work: called in a worker with the job's arguments; a function of a module.
     jobs: (key, arguments).
     workers: how many processes.
-    prepare: called once in each worker, before its first job.
+    prepare: called once in each worker, before its first job; a function of a module.
 
   Yields:
-    (key, result), or (key, ``Died``) for a job whose process ended; another takes its place.
+    (key, result), or (key, ``Died``) for a job whose process ended; a new process replaces it.
 
   Raises:
     Exception: what ``prepare`` or ``work`` raised; all processes are stopped.
-    StartError: one ended while it prepared.
+    StartError: a process ended while it prepared.
   """
-  left = iter(jobs)
+  remaining = iter(jobs)
   running: dict[Any, _Worker] = {}
 
   def start(share: tuple[int, int]) -> None:
-    if (job := next(left, None)) is not None:
+    if (job := next(remaining, None)) is not None:
       worker = _Worker(work, prepare, share, job)
       running[worker.pipe] = worker
 
@@ -82,8 +82,8 @@ def run(
         if isinstance(answer, Died):
           del running[pipe]
           start(worker.share)
-        elif (job := next(left, None)) is not None:
-          worker.give(job)
+        elif (job := next(remaining, None)) is not None:
+          worker.assign(job)
         else:
           del running[pipe]
           worker.stop()
@@ -93,25 +93,26 @@ def run(
 
 
 class _Worker:
-  """A process, and the job that it was given."""
+  """A process and its current job."""
 
   def __init__(self, work, prepare, share: tuple[int, int], job: tuple[Any, tuple]):
     context = multiprocessing.get_context('spawn')
     self.share = share
-    self.pipe, theirs = context.Pipe()
-    self._process = context.Process(target=_serve, args=(theirs, work, prepare, share), daemon=True)
+    self.pipe, worker_pipe = context.Pipe()
+    arguments = (worker_pipe, work, prepare, share)
+    self._process = context.Process(target=_serve, args=arguments, daemon=True)
     self._process.start()
-    theirs.close()  # so that the end of the process ends the pipe
+    worker_pipe.close()  # so that the pipe ends with the process
     self._ready = False
-    self.give(job)
+    self.assign(job)
 
-  def give(self, job: tuple[Any, tuple]) -> None:
+  def assign(self, job: tuple[Any, tuple]) -> None:
     self.key, arguments = job
-    with contextlib.suppress(OSError):  # of one that has died: its answer says so
+    with contextlib.suppress(OSError):  # if the process has died, ``answer`` reports it
       self.pipe.send(arguments)
 
   def answer(self) -> Any:
-    """The job's result or ``Died``; None if the process has only got ready."""
+    """The job's result or ``Died``; None if the process reports that it has prepared."""
     try:
       raised, value = self.pipe.recv()
     except (EOFError, OSError):
@@ -119,7 +120,7 @@ class _Worker:
       cause = _cause(self._process.exitcode)
       self.pipe.close()
       if not self._ready:
-        raise StartError(f'while it loaded the networks, {cause}; try fewer --workers') from None
+        raise StartError(f'while loading the networks, {cause}; try fewer --workers') from None
       return Died(cause)
     if raised:
       raise value
@@ -143,33 +144,34 @@ def _cause(code: int | None) -> str:
 
 
 def _serve(pipe, work, prepare, share: tuple[int, int]) -> None:
-  """A worker's life: answers once when it is ready, and then for each job."""
-  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and stops its workers
-  _settle(*share)
+  """The main function of a worker: replies once it has prepared, and then for each job."""
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops its workers
+  _limit_resources(*share)
   call: Callable[[], Any] = prepare
   while True:
     try:
       reply = (False, call())
     except Exception as error:
-      reply = (True, _portable(error))
+      reply = (True, _picklable(error))
     try:
       pipe.send(reply)
       call = functools.partial(work, *pipe.recv())
-    except (EOFError, OSError):  # the parent has gone
+    except (EOFError, OSError):  # the parent has ended
       return
 
 
-def _settle(index: int, workers: int) -> None:
-  """Keeps to a share of the cores, and offers itself where memory runs out."""
-  mine = cores()
+def _limit_resources(index: int, workers: int) -> None:
+  """Binds this process to its share of the cores, and raises its score for the OOM killer."""
+  available = cores()
   if hasattr(os, 'sched_setaffinity'):
-    begin, end = (i * len(mine) // workers for i in (index, index + 1))
-    os.sched_setaffinity(0, mine[begin:end] or [mine[index % len(mine)]])
+    begin, end = (i * len(available) // workers for i in (index, index + 1))
+    share = available[begin:end] or [available[index % len(available)]]
+    os.sched_setaffinity(0, share)
   with contextlib.suppress(OSError):
-    pathlib.Path('/proc/self/oom_score_adj').write_text(str(_EXPENDABLE))
+    pathlib.Path('/proc/self/oom_score_adj').write_text(str(_OOM_SCORE))
 
 
-def _portable(error: Exception) -> Exception:
+def _picklable(error: Exception) -> Exception:
   try:
     return pickle.loads(pickle.dumps(error))
   except Exception:

@@ -94,7 +94,7 @@ def _holds_features(part: str) -> bool:
   ends = {os.path.splitext(file)[1].lower() for file in folder.files_below(path)}
   if ends & {*video_folder.SUFFIXES}:
     return False
-  return bool(ends & {*decode.SUFFIXES}) or any(form.has(path) for form in formats.FORMS[:-1])
+  return bool(ends & {*decode.SUFFIXES}) or any(form.matches(path) for form in formats.FORMS[:-1])
 
 
 def _by_stream(provenance: FeatureProvenance, named: Sequence[str]) -> dict[str, pathlib.Path]:
@@ -227,7 +227,7 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
       paths.append(path)  # a missing file is reported like a damaged one, and the rest go on
 
   def load(path: pathlib.Path, notes: list[str]) -> Video:
-    return _as_built(provenance, path, stream_folders.extracted(path, wanted, notes))
+    return _as_built(provenance, path, stream_folders.extract_features(path, wanted, notes))
 
   def read() -> Iterator[Result]:
     for path in paths:
@@ -248,7 +248,7 @@ def _tried(where: str, load: Callable[..., Video], *of) -> Result:
   try:
     return where, load(*of)
   except Exception as error:
-    return where, stream_folders.reason(error)
+    return where, stream_folders.failure_reason(error)
 
 
 def _description(stream: Stream) -> Mapping:
@@ -277,4 +277,4 @@ def _as_built(provenance: FeatureProvenance, path: pathlib.Path, arrays: Mapping
     where = f'{path}: stream {name!r}'
     features[name] = check.as_stored(found, where, stream, axes, of['max_regions'].get(name))
   kept = (provenance.options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
-  return Video(path.stem, (), lengths.keep(features, *kept))
+  return Video(path.stem, (), lengths.select_frames(features, *kept))

@@ -143,6 +143,6 @@ def test_missing_and_bad_features_are_two_policies(source):
 def test_unmatched_names_are_shown_from_both_sides(source):
   for n in (1, 2):
     (source / 'image' / f'v{n}.npy').rename(source / 'image' / f'clip{n}.npy')
-  match = "v1 .train.*v2 .val.*features of image without video: 'clip1', 'clip2'; leave"
+  match = "v1 .train.*v2 .val.*image.*'clip1', 'clip2'"
   with pytest.raises(DataError, match=match):
     build(options(source))

@@ -111,7 +111,7 @@ def test_histograms_of_all_splits_and_streams(folder):
     'Frames per video of image, train',
     'Frames per video of image, val',
     'Most frequent words',
-    'How many words occur so often',
+    'Number of words by how often they occur',
   ]
 
 
@@ -152,7 +152,7 @@ def test_a_rebuilt_data_set_has_no_old_page(folder):
   assert not (folder / 'inspect.html').exists()
 
 
-def test_what_is_broken_stands_first(folder, capsys):
+def test_broken_shards_come_first(folder, capsys):
   shard = next(folder.glob('*-val.array_record*'))
   shard.write_bytes(shard.read_bytes()[:70_000])
   assert main([str(folder)]) == 1
@@ -161,4 +161,4 @@ def test_what_is_broken_stands_first(folder, capsys):
   page = (folder / 'inspect.html').read_text()
   assert f'<section class="broken"><h2>Broken</h2><ul><li>{html.escape(message)}</li>' in page
   assert page.index(html.escape(message)) < page.index('<h2>Splits</h2>')
-  assert 'train, some evenly chosen' in page
+  assert 'train, evenly spaced samples' in page

@@ -13,5 +13,5 @@ def test_thumbnails_by_other_names(tmp_path):
     write_video(tmp_path / f'{name}.mp4', frames=2)
   found = thumbnails.find_files(tmp_path, ['vid1', 'x', 'y'], {'vid1': 'clip_b'})
   assert found == {'vid1': str(tmp_path / 'clip_b.mp4'), 'x': str(tmp_path / 'x.mp4')}
-  pictures = thumbnails.make(tmp_path, ['x'], {}).pictures['x']
+  pictures = thumbnails.make_thumbnails(tmp_path, ['x'], {}).pictures['x']
   assert len(pictures) == thumbnails.FRAMES

@@ -13,7 +13,7 @@ def test_damaged_files_stay_named(clips, tmp_path):
   data[start : start + 2000] = bytes(2000)
   (tmp_path / 'broken.mp4').write_bytes(bytes(data))
   paths, streams = video_folder.find_videos(tmp_path), described('random_vector')
-  for expected in ({'extracted': ['broken']}, {'kept': ['broken']}):
+  for expected in ({'extracted': ['broken']}, {'reused': ['broken']}):
     outcome = extract_folder.extract(paths, streams, tmp_path / 'out')
     assert {k: getattr(outcome, k) for k in expected} == expected
     assert list(outcome.damaged) == ['broken']

@@ -22,7 +22,7 @@ def test_motion_of_one_frame_is_none(clips):
   assert extractors._change(np.ones((1, 2))).tolist() == [[0, 0, 0, 0]]
 
 
-def test_unknown_extractor_lists_those_there_are():
+def test_unknown_extractor_error_lists_the_known_ones():
   with pytest.raises(
     extractors.ExtractorError, match='unknown extractor .resnet.*efficientnet_lite0'
   ):
@@ -33,7 +33,7 @@ def test_unknown_extractor_lists_those_there_are():
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
-    ({'extractor': None}, 'not known which extractor'),
+    ({'extractor': None}, 'extractor'),
     ({'extractor': 'resnet'}, 'unknown extractor'),
     ({'version': '0'}, "version '0'"),
     ({'version': None}, 'version None'),
@@ -41,7 +41,7 @@ def test_unknown_extractor_lists_those_there_are():
     ({'sampling': {'every': 0}}, 'every=0'),
   ],
 )
-def test_what_can_not_be_reproduced_is_refused_by_stream(paths, change, message):
+def test_streams_that_cannot_be_reproduced_are_errors(paths, change, message):
   streams = {'image': {**extractors.describe('random_sequence'), **change}}
   with pytest.raises(extractors.ExtractorError, match=message) as caught:
     extraction.extract_video(next(iter(paths.values())), streams)

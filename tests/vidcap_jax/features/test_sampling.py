@@ -72,7 +72,7 @@ def test_what_is_not_said_is_the_default():
 
 def chosen(how, times) -> list[tuple[float, int]]:
   """(moment, number of the frame on screen) for frames at these times."""
-  choose, watch = sampling.chooser(sampling.check(how), sorted(times)), sampling.Watch()
+  choose, watch = sampling.chooser(sampling.check(how), sorted(times)), sampling.FrameTimer()
   moments = []
   for shown in [*(watch.next(time, i) for i, time in enumerate(times)), watch.last()]:
     moments += choose(shown) if shown else []

@@ -38,4 +38,4 @@ def test_extraction_ends_with_the_error_of_the_call(tmp_path, monkeypatch):
 
 
 def test_a_damaged_file_is_no_call_error():
-  assert not stream_folders.reason(video.VideoError('a.mp4: empty')).startswith('TypeError')
+  assert not stream_folders.failure_reason(video.VideoError('a.mp4: empty')).startswith('TypeError')

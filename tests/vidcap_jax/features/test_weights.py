@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
   monkeypatch.setitem(networks.NETWORKS, 'mine', network)
   monkeypatch.setitem(extractors.REGISTRY, 'mine', extractor)
   yield tmp_path / 'weights'
-  weights.give({})
+  weights.set_paths({})
 
 
 def test_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys):
@@ -43,7 +43,7 @@ def test_a_version_follows_the_weights(folder, tmp_path):
   (folder / 'mine.pth').write_bytes(b'abc')
   assert extractors.describe('mine')['version'] == 'mine-1/ba7816bf'
   (tmp_path / 'other.npz').write_bytes(b'abcd')
-  weights.give({'mine': tmp_path / 'other.npz'})
+  weights.set_paths({'mine': tmp_path / 'other.npz'})
   assert extractors.describe('mine')['version'] == 'mine-1/88d4266f'
   with pytest.raises(extractors.ExtractorError, match="'a'.*'mine-1/ba7816bf'.*'mine-1/88d4266f'"):
     extractors.check(

@@ -182,7 +182,7 @@ def test_a_full_disk_at_the_records(tiny_data, tmp_path, monkeypatch):
 
   monkeypatch.setattr(Journal, 'write', to_a_full_disk)
   monkeypatch.setattr(checkpoint, 'finish', finishing)
-  message = f"No space left on device: '{tmp_path / 'work' / 'metrics.jsonl'}'; make room"
+  message = f"No space left on device: '{tmp_path / 'work' / 'metrics.jsonl'}'"
   with pytest.raises(UserError, match=message), files.disk_errors():
     tiny.run(tiny.short_config(tiny_data), tmp_path / 'work')
   assert finished == [2]

@@ -1,10 +1,10 @@
 """C3D in JAX: features of windows of 16 frames from each of its levels, from published weights.
 
 The network of Tran et al. 2015: eight convolutions of 3 x 3 x 3 with ReLU in five levels, each
-closed by max-pooling, then two layers of 4096 units. Weights come from a PyTorch state dict of the
-Sports-1M model, which is Caffe's renamed: it reads frames as B, G, R from 0 to 255 less a mean, and
-its last pooling counts the seventh row and column alone (Caffe rounds up). Arrays are (B, T, rows,
-columns, channels).
+followed by max-pooling, then two layers of 4096 units. Weights are those of a PyTorch state dict of
+the Sports-1M model, converted from Caffe: it reads frames as B, G, R from 0 to 255 minus a mean;
+its last pooling has a window for the seventh row and column alone (Caffe rounds sizes up). Arrays
+are (B, T, rows, columns, channels).
 """
 
 import pathlib
@@ -28,7 +28,7 @@ LEVELS: tuple[tuple[tuple[str, ...], int], ...] = (
   (('conv4a', 'conv4b'), 512),
   (('conv5a', 'conv5b'), 512),
 )
-MEAN = (90.0, 98.0, 102.0)  # of Sports-1M's pixels, B, G, R, where no mean cube is given
+MEAN = (90.0, 98.0, 102.0)  # of Sports-1M's pixels, B, G, R, if no mean cube is given
 FETCH = (
   'the Sports-1M weights of C3D as a PyTorch state dict (c3d.pickle of the project '
   'DavideA/c3d-pytorch, or c3d-pretrained.pth of jfzhang95/pytorch-video-recognition)'
@@ -52,7 +52,7 @@ SHAPES = _shapes()
 
 
 def _spellings() -> dict[str, str]:
-  """Of files that number the layers as ``nn.Sequential`` does."""
+  """Other names of parameters: those of files that number layers as ``nn.Sequential`` does."""
   convolutions = [name for names, _ in LEVELS for name in names]
   places = dict(zip((0, 3, 6, 8, 11, 13, 16, 18), convolutions, strict=True))
   layers = {f'features.{i}': name for i, name in places.items()}
@@ -62,7 +62,7 @@ def _spellings() -> dict[str, str]:
 
 def read_parameters(path: pathlib.Path) -> dict:
   """Parameters from a weights file; WeightsError names keys and shapes that are wrong."""
-  # The class scores' layer, of which fine-tuned models have another size, is not used.
+  # The classifier is not used; its size differs between fine-tuned models.
   state = states.read(path, SHAPES, unused=('fc8.',), spellings=_spellings())
   return parameters_from_state(state)
 
@@ -74,7 +74,7 @@ def parameters_from_state(state: Mapping[str, np.ndarray]) -> dict:
     kernel = state[f'{name}.weight'].transpose(2, 3, 4, 1, 0)  # (3, 3, 3, in, out)
     parameters[name] = {'kernel': kernel, 'bias': state[f'{name}.bias'][None, None, None, None]}
   channels = state['conv5b.bias'].size
-  # PyTorch lays pool5 out as (channels, rows, columns), here it is (rows, columns, channels).
+  # PyTorch flattens pool5 as (channels, rows, columns), here it is (rows, columns, channels).
   fc6 = state['fc6.weight'].reshape(-1, channels, 4, 4).transpose(2, 3, 1, 0)
   parameters['fc6'] = {
     'kernel': fc6.reshape(16 * channels, -1),
@@ -92,7 +92,7 @@ def read_mean(path: pathlib.Path) -> np.ndarray:
   before these is dropped.
 
   Raises:
-    WeightsError: not such a file.
+    WeightsError: an unreadable file, or an array of another form.
   """
   try:
     cube = np.load(path, allow_pickle=False)
@@ -126,7 +126,7 @@ def _convolve(layer, x):
 
 
 def _pool(x, frames: int):
-  """Maxima over so many frames and 2 x 2 places, of an odd last row or column over what is left."""
+  """Max-pooling over ``frames`` x 2 x 2; an odd last row or column is pooled by itself."""
   ends = [(0, 0)] * 2 + [(0, n % 2) for n in x.shape[2:4]] + [(0, 0)]
   size = (1, frames, 2, 2, 1)
   return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, size, size, ends)
@@ -137,10 +137,10 @@ def features(parameters: dict, windows, wanted: Sequence[str], mean=MEAN) -> dic
 
   Args:
     parameters: of ``read_parameters`` or ``parameters_from_state``.
-    windows: (B, T, rows, columns, 3), R, G, B, 0 to 255, any dtype. T, rows and columns have no
-      bounds for the pools, an odd last frame is left out; fc6 and fc7 need 16 x 112 x 112.
+    windows: (B, T, rows, columns, 3), R, G, B, 0 to 255, any dtype. T, rows and columns may be
+      any for the pools, which drop an odd last frame; fc6 and fc7 need 16 x 112 x 112.
     wanted: names of outputs.
-    mean: taken off, B, G, R: (3,), or (T, rows, columns, 3) as of ``read_mean``.
+    mean: subtracted, B, G, R: (3,), or (T, rows, columns, 3) as of ``read_mean``.
 
   Returns:
     'pool1' (B, T, rows / 2, columns / 2, 64), 'pool2' … 'pool5' (B, T / 2, rows / 4, columns / 4,
@@ -149,14 +149,14 @@ def features(parameters: dict, windows, wanted: Sequence[str], mean=MEAN) -> dic
   """
   x = jnp.asarray(windows, jnp.float32)[..., ::-1]
   x = x - jnp.broadcast_to(jnp.asarray(mean, jnp.float32), x.shape)
-  found = {}
+  outputs = {}
   for level, (names, _) in enumerate(LEVELS, 1):
     for name in names:
       x = _convolve(parameters[name], x)
-    x = found[f'pool{level}'] = _pool(x, 1 if level == 1 else 2)
+    x = outputs[f'pool{level}'] = _pool(x, 1 if level == 1 else 2)
   if not {'fc6', 'fc7'}.isdisjoint(wanted):
     x = x.reshape(len(x), -1)  # (B, 16 * 512)
     for name in ('fc6', 'fc7'):
       x = jax.nn.relu(x @ parameters[name]['kernel'] + parameters[name]['bias'])
-      found[name] = x
-  return {name: found[name] for name in wanted}
+      outputs[name] = x
+  return {name: outputs[name] for name in wanted}

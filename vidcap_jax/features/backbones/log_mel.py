@@ -1,7 +1,7 @@
 """The log-mel spectrogram that VGGish reads, in JAX.
 
-Pieces of 25 ms, 10 ms apart, under a periodic Hann window; magnitudes of their spectra; 64
-triangles in HTK's mel scale from 125 to 7500 Hz; the logarithm of that plus 0.01.
+Frames of 25 ms, 10 ms apart, with a periodic Hann window; the magnitudes of their spectra; 64
+triangular filters on HTK's mel scale from 125 to 7500 Hz; the logarithm of that plus 0.01.
 """
 
 import functools
@@ -25,27 +25,27 @@ def _mel(hertz):
 
 @functools.cache
 def bands() -> np.ndarray:
-  """How much each frequency counts in each band: (257, 64) float32.
+  """The weight of each frequency in each band: (257, 64) float32.
 
-  The triangles are straight in mel, not in Hertz; the constant part of the sound counts in none.
+  The triangles are linear in mel, not in Hertz; the constant part of the sound has no weight.
   """
-  places = _mel(np.linspace(0.0, RATE / 2, _FFT // 2 + 1))[:, None]  # (257, 1)
+  frequencies = _mel(np.linspace(0.0, RATE / 2, _FFT // 2 + 1))[:, None]  # (257, 1)
   edges = np.linspace(_mel(LOWEST), _mel(HIGHEST), BANDS + 2)
   low, middle, high = edges[:-2], edges[1:-1], edges[2:]
-  rising, falling = (places - low) / (middle - low), (high - places) / (high - middle)
+  rising, falling = (frequencies - low) / (middle - low), (high - frequencies) / (high - middle)
   weights = np.maximum(0.0, np.minimum(rising, falling))
   weights[0] = 0.0
   return weights.astype(np.float32)
 
 
 def log_mel(waves):
-  """Spectrograms of stretches of sound.
+  """Spectrograms of segments of sound.
 
   Args:
-    waves: (B, samples) within -1 and 1, ``RATE`` samples a second, at least ``PIECE`` of them.
+    waves: (B, samples) from -1 to 1, ``RATE`` samples a second, at least ``PIECE`` samples.
 
   Returns:
-    (B, pieces, 64) float32, of as many pieces as fit: 1 + (samples - 400) // 160.
+    (B, pieces, 64) float32; the number of pieces is 1 + (samples - 400) // 160.
   """
   starts = np.arange(0, waves.shape[1] - PIECE + 1, HOP)
   pieces = jnp.asarray(waves, jnp.float32)[:, starts[:, None] + np.arange(PIECE)]

@@ -1,7 +1,7 @@
-"""Features of frames and sound by fixed random weights: no downloads, no training, fast.
+"""Features of frames and sound from fixed random weights: no downloads, no training, fast.
 
-They show colours and places, loudness and pitch coarsely, enough to try a model that needs a kind
-of stream on small clips. Weights come from a fixed seed, so the numbers are the same everywhere.
+They represent colours and positions, loudness and pitch coarsely, enough to try a model that needs
+a certain kind of stream on small clips. The seed is fixed, so values are the same everywhere.
 """
 
 import functools
@@ -13,10 +13,10 @@ SIZE = 28  # rows and columns of a frame
 CHANNELS = 128  # of a whole frame
 CELL_CHANNELS = 64  # of a cell or region
 CELLS = 7  # rows and columns of the grid
-MOST_REGIONS = 10
-# Layers like those of a 3D CNN: rows and columns, channels, frames that one of theirs stands for.
+MAX_REGIONS = 10
+# Layers like those of a 3D CNN: rows and columns, channels, frames of the video for one step.
 PYRAMID = {'pool2': (14, 4, 1), 'pool3': (7, 8, 2), 'pool4': (4, 16, 4), 'pool5': (2, 16, 8)}
-SAMPLES = 15_600  # of sound: those of VGGish, 0.975 seconds at 16 kHz
+SAMPLES = 15_600  # of sound, as for VGGish: 0.975 seconds at 16 kHz
 _PIECE = 400  # samples of one spectrum
 
 
@@ -27,21 +27,21 @@ def _weights(seed: int, inputs: int, outputs: int) -> np.ndarray:
 
 
 def _patches(frames: np.ndarray, rows: int) -> np.ndarray:
-  """Frames (B, SIZE, SIZE, 3) cut into rows x rows cells: (B, rows^2, numbers of a cell)."""
+  """Frames (B, SIZE, SIZE, 3) cut into rows x rows cells: (B, rows^2, values of a cell)."""
   batch, pixels = len(frames), SIZE // rows
   patches = frames.reshape(batch, rows, pixels, rows, pixels, 3).transpose(0, 1, 3, 2, 4, 5)
   return patches.reshape(batch, rows * rows, -1)
 
 
 def _regions(cells: np.ndarray, features: np.ndarray) -> np.ndarray:
-  """The cells that stand out most, (B, MOST_REGIONS, D); rows of zeros where fewer do."""
+  """The cells of highest contrast, (B, MAX_REGIONS, D), padded with rows of zeros."""
   count = cells.shape[1]
   contrast = np.abs(cells - cells.mean(1, keepdims=True)).mean(-1)  # (B, cells)
-  order = np.argsort(-contrast, axis=1, kind='stable')[:, :MOST_REGIONS]
-  # A plain frame still has one region: its cell of most contrast.
+  order = np.argsort(-contrast, axis=1, kind='stable')[:, :MAX_REGIONS]
+  # Every frame has at least one region: its cell of highest contrast.
   present = np.take_along_axis(contrast > 2 * contrast.mean(1, keepdims=True), order, 1)
   present[:, 0] = True
-  # The place, as boxes would give it, in the first two channels.
+  # The first two channels are the position, as boxes would give it.
   places = np.stack(np.divmod(np.arange(count), CELLS), -1).astype(np.float32) / (CELLS - 1)
   features = features.copy()
   features[:, :, :2] = places
@@ -86,9 +86,11 @@ def load():
 def load_windows():
   """The function (uint8 (B, frames, 28, 28, 3), wanted outputs) -> {'window': (B, 128)}.
 
-  A window is the mean of its frames, and what changes from its first to its last half.
+  A window gives the mean of its frames, and the change from its first to its last half.
   """
-  seen, changed = (_weights(seed, SIZE * SIZE * 3, CHANNELS // 2) for seed in (11, 12))
+  mean_weights, change_weights = (
+    _weights(seed, SIZE * SIZE * 3, CHANNELS // 2) for seed in (11, 12)
+  )
 
   def forward(windows: np.ndarray, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     x = (
@@ -96,7 +98,7 @@ def load_windows():
     )  # (B, frames, pixels)
     half = max(1, x.shape[1] // 2)
     change = x[:, -half:].mean(1) - x[:, :half].mean(1)
-    outputs = np.concatenate([x.mean(1) @ seen, change @ changed], 1)
+    outputs = np.concatenate([x.mean(1) @ mean_weights, change @ change_weights], 1)
     return dict.fromkeys(wanted, np.maximum(outputs, 0))
 
   return forward
@@ -105,7 +107,7 @@ def load_windows():
 def load_sound():
   """The function (float32 (B, SAMPLES), wanted outputs) -> {'sound': (B, 128)}.
 
-  A stretch is the logarithm of its spectrum, averaged over time.
+  A segment gives the logarithm of its spectrum, averaged over time.
   """
   bins = _PIECE // 2 + 1
   weights = _weights(13, bins, CHANNELS)

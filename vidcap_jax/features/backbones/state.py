@@ -1,4 +1,4 @@
-"""State dicts as networks need them: every expected array there, of its shape, and no other."""
+"""Reads state dicts and checks that they have all expected arrays, their shapes, and no others."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -19,34 +19,34 @@ def read(
   unused: Sequence[str] = (),
   spellings: Mapping[str, str] | None = None,
 ) -> dict[str, np.ndarray]:
-  """The arrays of a PyTorch state dict, checked, as float32; PyTorch is not needed.
+  """Reads and checks the arrays of a PyTorch state dict, as float32, without PyTorch.
 
   Args:
-    path: a file that ``torch.save`` wrote; a checkpoint's ``state_dict`` inside it will do.
-    shapes: of every array that must be there.
-    unused: how the names of arrays begin that may be there and are left out.
-    spellings: other names that some files have for arrays -> the name in ``shapes``.
+    path: a file that ``torch.save`` wrote, of a state dict or a checkpoint with ``state_dict``.
+    shapes: of all required arrays, by name.
+    unused: prefixes of the names of arrays to ignore.
+    spellings: other names of arrays in some files -> the name in ``shapes``.
 
   Raises:
-    WeightsError: not such a file, or arrays are missing, unknown or of another shape; names them.
+    WeightsError: an unreadable file, or arrays that are missing, unknown or of another shape.
   """
   try:
-    found = torch_pickle.load_state_dict(path)
+    state = torch_pickle.load_state_dict(path)
   except torch_pickle.WeightsError as error:
     raise WeightsError(str(error)) from None
   renamed: dict[str, np.ndarray] = {}
-  for name, array in found.items():
-    name = name.removeprefix('module.')  # nn.DataParallel's
+  for name, array in state.items():
+    name = name.removeprefix('module.')  # added by nn.DataParallel
     name = (spellings or {}).get(name, name)
     if not name.startswith(tuple(unused)):
       renamed[name] = array
-  if told := faults({name: array.shape for name, array in renamed.items()}, shapes):
-    raise WeightsError(f'{path}: not the weights of this network: {told}')
+  if problems := faults({name: array.shape for name, array in renamed.items()}, shapes):
+    raise WeightsError(f'{path}: not the weights of this network: {problems}')
   return {name: renamed[name].astype(np.float32) for name in shapes}
 
 
 def faults(found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> str:
-  """What is missing, unknown or of another shape among arrays; '' if nothing is."""
+  """Describes missing, unknown and wrongly shaped arrays; '' if there are none."""
   wrong = [
     f'{name} is {found[name]}, expected {shape}'
     for name, shape in expected.items()

@@ -1,9 +1,9 @@
 """Any image network of timm by name: ``timm/resnet152``, ``timm/vit_base_patch32_clip_224.openai``.
 
 ``timm/NAME`` is the pooled feature before the classifier, (T, D); ``timm/NAME/grid`` the last
-feature map, (T, rows, columns, D); ``timm/NAME/head`` what the network's own last layer makes of
-the pooled one: a CLIP model's joint space with text, a classifier's scores. Size, crop, mean and
-spread are those that the network was trained with.
+feature map, (T, rows, columns, D); ``timm/NAME/head`` the output of the network's last layer: the
+embedding of a CLIP model in the space shared with text, or the scores of a classifier. Size, crop,
+mean and standard deviation are those of the network's training.
 """
 
 import difflib
@@ -24,16 +24,16 @@ def family(rest: str) -> tuple[Extractor, Network]:
   """The extractor and network of a name without ``timm/``.
 
   Raises:
-    ExtractorError: a network that timm does not have, or an output that this one does not.
+    ExtractorError: a network that timm does not have, or an output that this one does not have.
     ModuleNotFoundError: timm is not installed; says how to install it.
   """
   name, slash, output = rest.rpartition('/')
   if not slash or output not in OUTPUTS:
     name, output = rest, 'pooled'
-  model, config = _outline(name)
+  model, config = _empty_model(name)
   _, rows, columns = config['input_size']
   if rows != columns:
-    raise ExtractorError(f'timm/{name}: reads {rows} x {columns}; only square frames are made')
+    raise ExtractorError(f'timm/{name}: reads {rows} x {columns}; only square frames are supported')
   shapes = _shapes(model, config)
   if output not in shapes:
     raise ExtractorError(f'timm/{name}: has no output {output!r}; it has {", ".join(shapes)}')
@@ -57,24 +57,24 @@ def family(rest: str) -> tuple[Extractor, Network]:
   return extractor, network
 
 
-def _outline(name: str):
-  """The model without its numbers, and how its inputs are made."""
+def _empty_model(name: str):
+  """The model without weights, and the configuration of its inputs."""
   torch, timm = torch_runtime.require('torch'), torch_runtime.require('timm')
   base = name.partition('.')[0]
   if not timm.is_model(base):
     near = difflib.get_close_matches(base, timm.list_models(), 3)
-    hint = f'; near it: {", ".join(near)}' if near else ''
+    hint = f'; similar: {", ".join(near)}' if near else ''
     raise ExtractorError(f'timm has no model {name!r}{hint}')
   if name != base and name not in timm.list_pretrained(f'{base}.*'):
     tags = ', '.join(timm.list_pretrained(f'{base}.*')) or 'none'
-    raise ExtractorError(f'timm has no weights {name!r}; of {base} there are: {tags}')
+    raise ExtractorError(f'timm has no weights {name!r}; known for {base}: {tags}')
   with torch.device('meta'):
     model = timm.create_model(name).eval()
   return model, timm.data.resolve_model_data_config(model)
 
 
 def _shapes(model, config) -> dict[str, tuple[int, ...]]:
-  """The shapes of the outputs that it has, for one frame."""
+  """The shapes of the outputs that the model has, for one frame."""
   torch = torch_runtime.require('torch')
   with torch.inference_mode():
     found = _outputs(model, torch.empty(1, *config['input_size'], device='meta'), OUTPUTS)
@@ -85,19 +85,19 @@ def _shapes(model, config) -> dict[str, tuple[int, ...]]:
 
 
 def _outputs(model, x, wanted) -> dict:
-  """Outputs of frames (B, 3, rows, columns); None for a grid that it has not."""
+  """Outputs for frames (B, 3, rows, columns); None for the grid of a model without one."""
   features = model.forward_features(x)
-  found = {}
+  outputs = {}
   for output in wanted:
     if output == 'grid':
-      found[output] = _grid(model, features)
+      outputs[output] = _grid(model, features)
     else:
-      found[output] = model.forward_head(features, pre_logits=output == 'pooled')
-  return found
+      outputs[output] = model.forward_head(features, pre_logits=output == 'pooled')
+  return outputs
 
 
 def _grid(model, features):
-  """(B, rows, columns, D) from a feature map or tokens; None if it has no places."""
+  """(B, rows, columns, D) from a feature map or tokens; None if tokens are not on a grid."""
   if features.ndim == 4:
     return features if getattr(model, 'output_fmt', 'NCHW') == 'NHWC' else features.movedim(1, -1)
   if features.ndim != 3 or not hasattr(model, 'patch_embed'):
@@ -117,19 +117,19 @@ def _fetch(settings) -> str:
 def _load(name: str, path: pathlib.Path) -> Forward:
   torch, timm = torch_runtime.require('torch'), torch_runtime.require('timm')
   try:
-    # As downloaded weights are: checked key by key, once older spellings are renamed.
+    # timm loads the file like a downloaded one: it renames old keys and checks all of them.
     overlay = {'file': str(path), 'source': 'timm'}
     model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay)
-  except Exception as error:  # by network and file: RuntimeError, KeyError, UnpicklingError …
-    told = ' '.join(str(error).split())[:400]
-    raise weights.WeightsError(f'{path}: not the weights of timm/{name}: {told}') from None
+  except Exception as error:  # RuntimeError, KeyError, UnpicklingError …
+    reason = ' '.join(str(error).split())[:400]
+    raise weights.WeightsError(f'{path}: not the weights of timm/{name}: {reason}') from None
   config = timm.data.resolve_model_data_config(model)
-  model = torch_runtime.ready(model)
+  model = torch_runtime.prepare(model)
 
   def forward(frames, wanted):
     with torch.inference_mode():
       x = torch_runtime.pixels(frames, config['mean'], config['std']).movedim(-1, 1)
       found = _outputs(model, x, wanted)
-    return {output: torch_runtime.numbers(tensor) for output, tensor in found.items()}
+    return {output: torch_runtime.to_numpy(tensor) for output, tensor in found.items()}
 
   return forward

@@ -1,4 +1,4 @@
-"""What the PyTorch backbones share: the packages, the device, pixels in, numbers out, weights."""
+"""Shared by the PyTorch backbones: packages, device, conversion of arrays, weights."""
 
 import importlib
 import pathlib
@@ -12,7 +12,7 @@ from vidcap_jax.features.weights import WeightsError
 
 
 def require(package: str) -> Any:
-  """A package of the extra ``torch``; ModuleNotFoundError says how to install it."""
+  """Imports a package of the extra ``torch``; ModuleNotFoundError says how to install it."""
   try:
     return importlib.import_module(package)
   except ModuleNotFoundError as error:
@@ -27,55 +27,55 @@ def device() -> str:
 
 
 def pixels(frames: np.ndarray, mean: Sequence[float], std: Sequence[float]):
-  """Frames (…, rows, columns, 3) from 0 to 255 as a float32 tensor, less ``mean``, by ``std``.
+  """Normalizes frames (…, rows, columns, 3) from 0 to 255 into a float32 tensor on the device.
 
-  Both are of values from 0 to 1, per channel.
+  ``mean`` and ``std`` are per channel, for values from 0 to 1.
   """
   torch = require('torch')
   x = torch.from_numpy(np.ascontiguousarray(frames)).to(device(), torch.float32) / 255
   return (x - torch.tensor(mean, device=x.device)) / torch.tensor(std, device=x.device)
 
 
-def numbers(tensor) -> np.ndarray:
+def to_numpy(tensor) -> np.ndarray:
   """A tensor as a float32 array."""
   return tensor.float().cpu().numpy()
 
 
-def ready(model):
-  """The model on the device, as it is used after training."""
+def prepare(model):
+  """The model on the device, in evaluation mode and without gradients."""
   return model.to(device()).eval().requires_grad_(False)
 
 
 def read_state(path: pathlib.Path) -> dict:
-  """A state dict from a ``.safetensors`` file or one of ``torch.save``; no code is run.
+  """Reads a state dict from a ``.safetensors`` or ``torch.save`` file, without running code.
 
   Raises:
-    WeightsError: not such a file.
+    WeightsError: an unreadable file, or one without a state dict.
   """
   torch = require('torch')
   try:
     if path.suffix == '.safetensors':
       return require('safetensors.torch').load_file(path)
-    found = torch.load(path, map_location='cpu', weights_only=True)
+    state = torch.load(path, map_location='cpu', weights_only=True)
   except Exception as error:  # a damaged file raises almost anything
-    told = str(error).partition('\n')[0]
-    raise WeightsError(f'{path}: cannot be read as weights ({told})') from None
-  if isinstance(found, dict) and isinstance(found.get('state_dict'), dict):
-    found = found['state_dict']
-  if not isinstance(found, dict) or not all(isinstance(v, torch.Tensor) for v in found.values()):
+    reason = str(error).partition('\n')[0]
+    raise WeightsError(f'{path}: cannot be read as weights ({reason})') from None
+  if isinstance(state, dict) and isinstance(state.get('state_dict'), dict):
+    state = state['state_dict']
+  if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
     raise WeightsError(f'{path}: holds no state dict')
-  return found
+  return state
 
 
 def load_state(model, path: pathlib.Path) -> None:
-  """Gives a model the weights of a file; WeightsError names keys and shapes that do not fit."""
-  found = read_state(path)
-  # Counters of training steps, which files from before PyTorch 0.4.1 lack.
+  """Loads weights into a model; WeightsError names keys and shapes that do not fit."""
+  state = read_state(path)
+  # Files from before PyTorch 0.4.1 lack the counters of training steps, num_batches_tracked.
   shapes = {
     name: tuple(tensor.shape)
     for name, tensor in model.state_dict().items()
-    if name in found or not name.endswith('num_batches_tracked')
+    if name in state or not name.endswith('num_batches_tracked')
   }
-  if told := states.faults({name: tuple(t.shape) for name, t in found.items()}, shapes):
-    raise WeightsError(f'{path}: not the weights of this network: {told}')
-  model.load_state_dict(found, strict=False)
+  if problems := states.faults({name: tuple(t.shape) for name, t in state.items()}, shapes):
+    raise WeightsError(f'{path}: not the weights of this network: {problems}')
+  model.load_state_dict(state, strict=False)

@@ -13,7 +13,8 @@ def family(rest: str) -> tuple[Extractor, Network]:
   """The extractor and network of a name without ``torchvision/``: regions or windows.
 
   Raises:
-    ExtractorError: a network that torchvision does not have, or an output that this one does not.
+    ExtractorError: a network that torchvision does not have, or an output that the network does
+      not have.
     ModuleNotFoundError: torchvision is not installed; says how to install it.
   """
   models = torch_runtime.require('torchvision').models
@@ -25,10 +26,10 @@ def family(rest: str) -> tuple[Extractor, Network]:
     known = ', '.join([*regions, *videos])
     raise ExtractorError(f'torchvision/{name}: unknown; known: {known}; for images see timm/NAME')
   part = torchvision_videos if name in videos else torchvision_regions
-  if (output or part.USUAL) not in part.OUTPUTS:
+  if (output or part.DEFAULT_OUTPUT) not in part.OUTPUTS:
     raise ExtractorError(
       f'torchvision/{name}: has no output {output!r}; it has {", ".join(part.OUTPUTS)}'
     )
   url = models.get_model_weights(name).DEFAULT.url
   find = lambda: (weights.find(f'torchvision/{name}', url),)  # noqa: E731
-  return part.make(name, output or part.USUAL, find)
+  return part.make(name, output or part.DEFAULT_OUTPUT, find)

@@ -1,8 +1,8 @@
-"""torchvision's video networks: R3D, MC3, R(2+1)D, S3D, Swin3D and MViT, of Kinetics-400.
+"""torchvision's video networks for Kinetics-400: R3D, MC3, R(2+1)D, S3D, Swin3D and MViT.
 
 ``torchvision/r3d_18`` gives the feature before the classifier for each window, (T, D), and
-``torchvision/r3d_18/grid`` the last feature map, (T, rows, columns, D), its steps of all windows
-end to end (MViT has none).
+``torchvision/r3d_18/grid`` the last feature map, (T, rows, columns, D), the steps of
+all windows in sequence (MViT has no grid).
 """
 
 import functools
@@ -11,18 +11,18 @@ import threading
 from collections.abc import Callable
 
 from vidcap_jax.features.backbones import torch_runtime
-from vidcap_jax.features.extractors import Extractor, ExtractorError, joined
+from vidcap_jax.features.extractors import Extractor, ExtractorError, join_windows
 from vidcap_jax.features.networks import Forward, Network
 
 OUTPUTS = ('pooled', 'grid')
-USUAL = 'pooled'
-RATE = 15.0  # frames a second that they were trained with
+DEFAULT_OUTPUT = 'pooled'
+RATE = 15.0  # frames a second, as in their training
 
 
 def make(
   name: str, output: str, find: Callable[[], tuple[pathlib.Path, ...]]
 ) -> tuple[Extractor, Network]:
-  """The extractor and network of a video network; ``find`` gives its weights file.
+  """The extractor and network of a video network; ``find`` returns its weights file.
 
   Raises:
     ExtractorError: MViT's grid.
@@ -33,14 +33,16 @@ def make(
   size, scale, mean, std = _inputs(name)
   window = 32 if name.startswith('swin3d') else 16
   with torch.device('meta'), torch.inference_mode():
-    shape = tapped(build(name))(torch.empty(1, window, size, size, 3))[output].shape[1:]
+    shape = with_outputs(build(name))(torch.empty(1, window, size, size, 3))[output].shape[1:]
   network = Network(
     size,
     functools.partial(_load, name, mean, std),
     reads='windows',
     scale=scale,
     batch=2,
-    window=window if name.startswith('mvit') else None,  # its places in time are learnt
+    window=window
+    if name.startswith('mvit')
+    else None,  # it has learned embeddings of positions in time
     weights=find,
   )
   extractor = Extractor(
@@ -49,17 +51,17 @@ def make(
     version=f'torchvision-1/{name}/{{weights}}',
     network=f'torchvision/{name}',
     outputs=(output,),
-    finish=joined if output == 'grid' else (lambda array: array),
+    finish=join_windows if output == 'grid' else (lambda array: array),
     sampling={'fps': RATE, 'window': window, 'stride': window},
   )
   return extractor, network
 
 
 def _inputs(name: str) -> tuple[int, int, list[float], list[float]]:
-  """Rows of a frame, what its shorter side is scaled to before, mean and spread."""
+  """Rows of a frame, the length that its shorter side is scaled to, mean and standard deviation."""
   models = torch_runtime.require('torchvision').models
-  made = models.get_model_weights(name).DEFAULT.transforms()
-  return made.crop_size[0], min(made.resize_size), made.mean, made.std
+  transform = models.get_model_weights(name).DEFAULT.transforms()
+  return transform.crop_size[0], min(transform.resize_size), transform.mean, transform.std
 
 
 def build(name: str):
@@ -67,24 +69,24 @@ def build(name: str):
   return torch_runtime.require('torchvision').models.get_model(name, weights=None).eval()
 
 
-def tapped(model) -> Callable:
-  """A network as a function from windows (B, T, rows, columns, 3), normalised, to its outputs.
+def with_outputs(model) -> Callable:
+  """A function from normalized windows (B, T, rows, columns, 3) to a network's outputs.
 
-  These are 'pooled' (B, D) and, of all but MViT, 'grid' (B, T', rows', columns', D). Takes the
-  classifier off the model.
+  These are 'pooled' (B, D) and, for all but MViT, 'grid' (B, T', rows', columns', D). Removes the
+  classifier from the model.
   """
   torch = torch_runtime.require('torch')
   last = next(part for part in ('fc', 'head', 'classifier') if hasattr(model, part))
   setattr(model, last, torch.nn.Identity())
-  kept = threading.local()  # what the last pooling was given, in each thread that runs the model
+  captured = threading.local()  # the input of the last pooling, in each thread that runs the model
   if hasattr(model, 'avgpool'):
-    model.avgpool.register_forward_pre_hook(lambda _, given: setattr(kept, 'maps', given[0]))
+    model.avgpool.register_forward_pre_hook(lambda _, inputs: setattr(captured, 'maps', inputs[0]))
 
   def outputs(x) -> dict:
-    found = {'pooled': model(x.movedim(-1, 1))}
-    if hasattr(kept, 'maps'):
-      found['grid'] = kept.maps.movedim(1, -1)
-    return found
+    results = {'pooled': model(x.movedim(-1, 1))}
+    if hasattr(captured, 'maps'):
+      results['grid'] = captured.maps.movedim(1, -1)
+    return results
 
   return outputs
 
@@ -93,11 +95,11 @@ def _load(name: str, mean, std, path: pathlib.Path) -> Forward:
   torch = torch_runtime.require('torch')
   model = build(name)
   torch_runtime.load_state(model, path)
-  outputs = tapped(torch_runtime.ready(model))
+  outputs = with_outputs(torch_runtime.prepare(model))
 
   def forward(windows, wanted):
     with torch.inference_mode():
       found = outputs(torch_runtime.pixels(windows, mean, std))
-    return {output: torch_runtime.numbers(found[output]) for output in wanted}
+    return {output: torch_runtime.to_numpy(found[output]) for output in wanted}
 
   return forward

@@ -1,9 +1,9 @@
-"""CLIP's image encoder and video networks of transformers, from a folder as its hub has them.
+"""CLIP's image encoder and video networks of transformers, from local copies of hub folders.
 
-``transformers/openai/clip-vit-base-patch32`` is the image's place in the space that it shares with
+``transformers/openai/clip-vit-base-patch32`` gives the image's embedding in the space shared with
 text, (T, D); ``transformers/MCG-NJU/videomae-base`` the mean of a window's tokens, (T, D), and
-``transformers/facebook/timesformer-base-finetuned-k400`` a window's first one. With ``/grid``
-behind it CLIP and VideoMAE give their tokens by place, (T, rows, columns, D).
+``transformers/facebook/timesformer-base-finetuned-k400`` a window's first token. With ``/grid``
+appended, CLIP and VideoMAE give the grid of their tokens, (T, rows, columns, D).
 """
 
 import functools
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from vidcap_jax.features import weights
 from vidcap_jax.features.backbones import torch_runtime
-from vidcap_jax.features.extractors import Extractor, ExtractorError, joined
+from vidcap_jax.features.extractors import Extractor, ExtractorError, join_windows
 from vidcap_jax.features.networks import Forward, Network
 
 _SETTINGS = 'config.json'
@@ -26,9 +26,9 @@ class _Model(NamedTuple):
   """One type of model of transformers.
 
   Attributes:
-    kind: its class.
+    kind: name of its class.
     reads: 'frames' or 'windows'.
-    outputs: (what it returns, its settings) -> {output: tensor}.
+    outputs: (the model's return value, its settings) -> {output: tensor}.
   """
 
   kind: str
@@ -38,7 +38,7 @@ class _Model(NamedTuple):
 
 def _clip(found, settings) -> dict:
   side = settings.image_size // settings.patch_size
-  tokens = found.last_hidden_state[:, 1:]  # the first is of no place
+  tokens = found.last_hidden_state[:, 1:]  # without the class token
   return {'pooled': found.image_embeds, 'grid': tokens.unflatten(1, (side, side))}
 
 
@@ -66,18 +66,20 @@ def family(rest: str) -> tuple[Extractor, Network]:
   """The extractor and network of a name without ``transformers/``.
 
   Raises:
-    ExtractorError: a type of model that is not known here, or an output that it does not have.
-    weights.WeightsError: files that are not there; says what to fetch.
+    ExtractorError: an unknown type of model, or an output that it does not have.
+    weights.WeightsError: missing files; says what to fetch.
     ModuleNotFoundError: transformers is not installed; says how to install it.
   """
   name, _, last = rest.rpartition('/')
   name, output = (name, 'grid') if last == 'grid' else (rest, 'pooled')
-  files = _files(name)  # their weights may have been given anew since the last call
-  return _made(name, output, files)
+  files = _files(name)  # not cached: ``weights.set_paths`` may have changed them
+  return _extractor_and_network(name, output, files)
 
 
 @functools.cache
-def _made(name: str, output: str, files: tuple[pathlib.Path, ...]) -> tuple[Extractor, Network]:
+def _extractor_and_network(
+  name: str, output: str, files: tuple[pathlib.Path, ...]
+) -> tuple[Extractor, Network]:
   settings = _settings(files[0])
   if settings.model_type not in _MODELS:
     known = ', '.join(_MODELS)
@@ -85,41 +87,41 @@ def _made(name: str, output: str, files: tuple[pathlib.Path, ...]) -> tuple[Extr
       f'transformers/{name}: {files[0]} says model_type {settings.model_type!r}; known: {known}'
     )
   model = _MODELS[settings.model_type]
-  seen = getattr(settings, 'vision_config', settings)
+  vision = getattr(settings, 'vision_config', settings)
   inputs = _read_json(files[1])
-  frames = (seen.num_frames,) if model.reads == 'windows' else ()
-  shape = _shape(model, settings, seen, frames, output)
+  frames = (vision.num_frames,) if model.reads == 'windows' else ()
+  shape = _shape(model, settings, vision, frames, output)
   if shape is None:
     raise ExtractorError(f'transformers/{name}: has no output {output!r}; it has pooled')
-  whole = model.reads == 'windows' and output == 'grid'  # several steps a window
+  has_steps = model.reads == 'windows' and output == 'grid'  # several steps a window
   network = Network(
-    seen.image_size,
+    vision.image_size,
     functools.partial(_load, name),
     reads=model.reads,
-    scale=_scale(inputs, seen.image_size),
+    scale=_scale(inputs, vision.image_size),
     batch=2 if frames else 8,
     window=frames[0] if frames else None,
     weights=lambda: _files(name),
   )
   extractor = Extractor(
     kind='grid' if output == 'grid' else 'sequence',
-    shape=(None, *shape[1:]) if whole else (None, *shape),
+    shape=(None, *shape[1:]) if has_steps else (None, *shape),
     version=f'transformers-1/{settings.model_type}/{{weights}}',
     network=f'transformers/{name}',
     outputs=(output,),
-    finish=joined if whole else (lambda array: array),
+    finish=join_windows if has_steps else (lambda array: array),
     sampling={'fps': 8.0, 'window': frames[0], 'stride': frames[0]} if frames else {'uniform': 20},
   )
   return extractor, network
 
 
-def _shape(model: _Model, settings, seen, frames, output: str) -> tuple[int, ...] | None:
+def _shape(model: _Model, settings, vision, frames, output: str) -> tuple[int, ...] | None:
   """The shape of an output for one frame or window; None if there is no such output."""
   torch = torch_runtime.require('torch')
   with torch.device('meta'), torch.inference_mode():
-    made = _class(model)(_own(model, settings)).eval()
-    x = torch.empty(1, *frames, 3, seen.image_size, seen.image_size)
-    found = model.outputs(made(pixel_values=x), seen)
+    empty_model = _class(model)(_vision_settings(settings)).eval()
+    x = torch.empty(1, *frames, 3, vision.image_size, vision.image_size)
+    found = model.outputs(empty_model(pixel_values=x), vision)
   return tuple(found[output].shape[1:]) if output in found else None
 
 
@@ -127,29 +129,29 @@ def _class(model: _Model):
   return getattr(torch_runtime.require('transformers'), model.kind)
 
 
-def _own(model: _Model, settings):
-  """The settings of the part that is used: of CLIP, the one that sees."""
-  seen = getattr(settings, 'vision_config', None)
-  if seen is None:
+def _vision_settings(settings):
+  """The settings of the part that is used: for CLIP, of its image encoder."""
+  vision = getattr(settings, 'vision_config', None)
+  if vision is None:
     return settings
-  seen.projection_dim = settings.projection_dim
-  return seen
+  vision.projection_dim = settings.projection_dim
+  return vision
 
 
 def _files(name: str) -> tuple[pathlib.Path, ...]:
-  """Settings, inputs and weights of a model."""
-  given = weights.given().get(f'transformers/{name}')
+  """The files of a model's settings, inputs and weights."""
+  given = weights.paths().get(f'transformers/{name}')
   folder = given.parent if given else weights.folder() / 'transformers' / name
   files = []
   for choices in ((_SETTINGS,), _INPUTS, (given.name,) if given else _STATES):
-    there = [folder / choice for choice in choices if (folder / choice).is_file()]
-    if not there:
+    existing = [folder / choice for choice in choices if (folder / choice).is_file()]
+    if not existing:
       raise weights.WeightsError(
         f'weights of transformers/{name}: no {" or ".join(choices)} in {folder}. Fetch '
         f'{_SETTINGS}, {_INPUTS[0]} and {_STATES[0]} of https://huggingface.co/{name}, and put '
         f'them there (the environment variable {weights.VARIABLE} names another weights folder)'
       )
-    files.append(there[0])
+    files.append(existing[0])
   return tuple(files)
 
 
@@ -169,12 +171,12 @@ def _settings(path: pathlib.Path):
   try:
     return transformers.AutoConfig.from_pretrained(path.parent, local_files_only=True)
   except (ValueError, KeyError, OSError) as error:
-    told = ' '.join(str(error).split())[:300]
-    raise weights.WeightsError(f'{path}: not the settings of a model ({told})') from None
+    reason = ' '.join(str(error).split())[:300]
+    raise weights.WeightsError(f'{path}: not the settings of a model ({reason})') from None
 
 
 def _scale(inputs: Mapping, size: int) -> int:
-  """What a frame's shorter side is scaled to before the middle is cut."""
+  """The length to scale a frame's shorter side to, before its central square is cut out."""
   wanted = inputs.get('size', size)
   if isinstance(wanted, Mapping):
     wanted = wanted.get('shortest_edge') or min(
@@ -189,27 +191,30 @@ def _load(
   torch = torch_runtime.require('torch')
   settings = _settings(settings_file)
   model = _MODELS[settings.model_type]
-  seen, inputs = getattr(settings, 'vision_config', settings), _read_json(inputs_file)
+  vision, inputs = getattr(settings, 'vision_config', settings), _read_json(inputs_file)
   try:
     mean, std = inputs['image_mean'], inputs['image_std']
   except KeyError as error:
     raise weights.WeightsError(f'{inputs_file}: {error} is missing') from None
   try:
-    made, report = _class(model).from_pretrained(
-      path.parent, config=_own(model, settings), local_files_only=True, output_loading_info=True
+    network, report = _class(model).from_pretrained(
+      path.parent,
+      config=_vision_settings(settings),
+      local_files_only=True,
+      output_loading_info=True,
     )
-  except Exception as error:  # by model and file: OSError, RuntimeError, SafetensorError …
-    told = ' '.join(str(error).split())[:400]
-    raise weights.WeightsError(f'{path}: not the weights of {name}: {told}') from None
+  except Exception as error:  # OSError, RuntimeError, SafetensorError …
+    reason = ' '.join(str(error).split())[:400]
+    raise weights.WeightsError(f'{path}: not the weights of {name}: {reason}') from None
   if report['missing_keys']:
-    told = ', '.join(sorted(report['missing_keys'])[:4])
-    raise weights.WeightsError(f'{path}: not the weights of {name}: missing {told}')
-  made = torch_runtime.ready(made)
+    missing = ', '.join(sorted(report['missing_keys'])[:4])
+    raise weights.WeightsError(f'{path}: not the weights of {name}: missing {missing}')
+  network = torch_runtime.prepare(network)
 
   def forward(frames, wanted):
     with torch.inference_mode():
       x = torch_runtime.pixels(frames, mean, std).movedim(-1, -3)
-      found = model.outputs(made(pixel_values=x), seen)
-    return {output: torch_runtime.numbers(found[output]) for output in wanted}
+      found = model.outputs(network(pixel_values=x), vision)
+    return {output: torch_runtime.to_numpy(found[output]) for output in wanted}
 
   return forward

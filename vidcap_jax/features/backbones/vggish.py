@@ -19,7 +19,7 @@ from vidcap_jax.features.backbones import state as states
 from vidcap_jax.features.weights import WeightsError
 
 PIECES = 96  # of a spectrogram
-SAMPLES = (PIECES - 1) * log_mel.HOP + log_mel.PIECE  # of the sound it is made of: 0.975 seconds
+SAMPLES = (PIECES - 1) * log_mel.HOP + log_mel.PIECE  # of a spectrogram's sound: 0.975 seconds
 SECONDS = PIECES * log_mel.HOP / log_mel.RATE  # from one spectrogram to the next: 0.96
 CHANNELS = 128
 FETCH = (
@@ -81,7 +81,7 @@ def read_pca(path: pathlib.Path) -> dict[str, np.ndarray]:
   """``pca_eigen_vectors`` (128, 128) and ``pca_means`` (128,) from a ``.pth`` or ``.npz`` file.
 
   Raises:
-    WeightsError: not such a file; names what is missing or of another shape.
+    WeightsError: an unreadable file, or arrays that are missing or of another shape.
   """
   try:
     if path.suffix == '.npz':
@@ -123,19 +123,19 @@ def feature_map(parameters: dict, spectrograms):
 
 
 def features(parameters: dict, waves, wanted: Sequence[str], pca: Mapping | None = None) -> dict:
-  """The outputs for stretches of sound.
+  """The outputs for segments of sound.
 
   Args:
     parameters: of ``read_parameters`` or ``parameters_from_state``.
-    waves: (B, 15600) within -1 and 1, 16,000 samples a second.
+    waves: (B, 15600) from -1 to 1, 16,000 samples a second.
     wanted: names of outputs.
     pca: of ``read_pca``; 'quantised' needs it.
 
   Returns:
-    'embedding' (B, 128): the last layer, before any ReLU, as its publishers give it; 'relu'
-    (B, 128): after one, as the usual PyTorch port gives it; 'quantised' (B, 128): the embedding's
-    principal components, whitened, cut to -2 … 2 and given as whole numbers from 0 to 255, as
-    AudioSet and YouTube-8M publish them.
+    'embedding' (B, 128): the last layer, before any ReLU, as in the published model; 'relu'
+    (B, 128): after a ReLU, as in the common PyTorch port; 'quantised' (B, 128): the embedding's
+    whitened principal components, clipped to -2 … 2 and quantised to whole numbers from 0 to 255,
+    as published for AudioSet and YouTube-8M.
   """
   x = feature_map(parameters, log_mel.log_mel(waves))
   x = x.reshape(len(x), -1)  # (B, 6 * 4 * 512)

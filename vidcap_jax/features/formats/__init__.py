@@ -1,7 +1,7 @@
-"""Feature files in the forms they come in, behind one interface: ids, and one array per id.
+"""Readers of feature files in all supported forms: ids, and one array per id.
 
 reader = open_features('image', 'features/')
-reader.ids                  # names found, without extension
+reader.ids                  # names of videos, without extension
 reader.read('video0')       # an array as stored, or DataError naming the file
 
 Each form is a subclass of ``FeatureReader``; ``FORMS`` lists them. A reader outside the package is
@@ -24,14 +24,19 @@ from vidcap_jax.features.formats.tar import TAR_SUFFIX, TarReader
 from vidcap_jax.features.formats.tfds_folder import INFO_FILE, TfdsReader
 
 SIDECAR = 'stream.json'
-SUFFIXES = (*H5_SUFFIXES, *DICTIONARIES, TAR_SUFFIX, *LMDB_SUFFIXES)  # Of one file of many videos.
+SUFFIXES = (
+  *H5_SUFFIXES,
+  *DICTIONARIES,
+  TAR_SUFFIX,
+  *LMDB_SUFFIXES,
+)  # of files of many videos
 
 
 class Form(NamedTuple):
-  """A form of features: in words, whether a path has it, and its reader."""
+  """A form of feature files: its description, a test for paths, and its reader."""
 
-  words: str
-  has: Callable[[pathlib.Path], bool]
+  description: str
+  matches: Callable[[pathlib.Path], bool]
   reader: Callable[[str, pathlib.Path, str | None], FeatureReader]
 
 
@@ -39,7 +44,7 @@ def _named(*suffixes: str) -> Callable[[pathlib.Path], bool]:
   return lambda path: path.is_file() and path.suffix.lower() in suffixes
 
 
-# The first that a path has is taken.
+# The first form that matches a path is used.
 FORMS = (
   Form('one .h5 file', _named(*H5_SUFFIXES), H5Reader),
   Form('one .pkl, .pth or .npz file with a dictionary', _named(*DICTIONARIES), OneFileReader),
@@ -64,12 +69,12 @@ def open_features(
   Args:
     stream: name of the stream.
     path: a file or folder.
-    key: name of the array where there are several of a video, if it is not the stream's.
-    first: id of the first row of a table without ids, the next ones being counted up.
+    key: name of the array where a video has several, if it is not the stream's name.
+    first: id of the first row of a table without ids; the ids of later rows count up.
     reader: ``package.module:Class`` of a reader outside the package; None: one of ``FORMS``.
 
   Raises:
-    DataError: nothing there, of no known form, damaged as a whole, or nothing in it.
+    DataError: nothing at the path, an unknown form, a damaged file, or no features in it.
   """
   path = pathlib.Path(path)
   if not path.exists():
@@ -80,19 +85,21 @@ def open_features(
       raise DataError(f'--readers={stream}={reader}: not a subclass of FeatureReader')
     return reader_type(stream, path, key)
   for form in FORMS:
-    if form.has(path):
+    if form.matches(path):
       if first is not None and form.reader is H5Reader:
         return H5Reader(stream, path, key, first)
       if first is not None:
         raise DataError(f'stream {stream!r}: {path}: --rows is for tables in an .h5 file')
       return form.reader(stream, path, key)
-  raise DataError(f'stream {stream!r}: {path}: give ' + ', '.join(form.words for form in FORMS))
+  raise DataError(
+    f'stream {stream!r}: {path}: give ' + ', '.join(form.description for form in FORMS)
+  )
 
 
 def read_sidecar(stream: str, path) -> Mapping:
-  """What is known of a stream's making: its ``stream.json``, an empty mapping without one.
+  """Reads a stream's ``stream.json``, which records how it was made; empty if there is none.
 
-  In a folder of features it lies beside them; beside ``image.h5`` it is ``image.stream.json``.
+  In a folder of features it is next to them; for ``image.h5`` it is ``image.stream.json``.
   Keys, all optional: kind, layout, extractor, version, sampling, dtype, name.
 
   Raises:

@@ -1,4 +1,4 @@
-"""From an array as found to an array as stored: shapes, kinds and values are checked here."""
+"""Checks the shapes, kinds and values of arrays in files, and turns them into what is stored."""
 
 import collections
 from collections.abc import Callable, Iterable, Mapping
@@ -27,16 +27,16 @@ def describe(
   Args:
     name: of the stream.
     reader: its features.
-    samples: names to look at, in the reader.
-    declared: the layout, or None to tell it from the arrays' shapes.
-    kind: as declared, or None to tell it from the layout.
+    samples: names in the reader of the arrays to try.
+    declared: the layout; None: infer it from the arrays' shapes.
+    kind: as declared; None: infer it from the layout.
     dtype: of storage.
     optional: whether a video may lack the stream.
-    known: the sidecar: extractor, version, sampling.
+    known: the entries of ``stream.json``: extractor, version, sampling.
 
   Raises:
-    DataError: no sample is readable, they are of no known or of several layouts, or not of the
-      one that is declared.
+    DataError: no sample is readable, or their shapes fit no layout, several, or not the declared
+      one.
   """
   shapes, failure = [], None
   for sample in samples:
@@ -48,7 +48,7 @@ def describe(
     raise DataError(f'stream {name!r}: no readable features among those tried: {failure}')
   where = f'stream {name!r}: {reader.path}'
   try:
-    axes = layout.parse(declared) if declared else layout.settle(shapes, kind, name)
+    axes = layout.parse(declared) if declared else layout.infer(shapes, kind, name)
   except DataError as error:
     raise DataError(f'{where}: {error}') from None
   if kind not in (None, axes.kind):
@@ -70,7 +70,7 @@ def describe(
 
 
 def _sizes(shapes: Iterable[layout.Shape], axes: Layout, where: str) -> layout.Shape:
-  """The sizes of the axes that do not vary, those of most of the shapes."""
+  """The sizes of the axes with a fixed size, by majority of the shapes."""
   shapes = list(shapes)
   fitting = [shape for shape in map(axes.shape, shapes) if shape is not None]
   if 2 * len(fitting) < len(shapes):
@@ -79,7 +79,7 @@ def _sizes(shapes: Iterable[layout.Shape], axes: Layout, where: str) -> layout.S
       f'{where}: declared as {axes.kind}, with axes {axes.axes}, but its arrays have '
       f'{len(wrong)} axes, as in {wrong}'
     )
-  # The free axes do not take part in the vote.
+  # Only the axes with a fixed size are counted.
   votes = collections.Counter(s[1:] if axes.kind == 'grid' else s[-1:] for s in fitting)
   ((sizes, count),) = votes.most_common(1)
   if 2 * count < len(fitting):
@@ -98,19 +98,19 @@ def load(
   axes: Layout | None = None,
   most_regions: int | None = None,
 ) -> np.ndarray:
-  """Reads one video's array and returns it as a record holds it.
+  """Reads one video's array and returns it in the form of a record.
 
   Args:
     reader: of the stream's features.
-    name: of the video's features in it.
-    stream: what it is to be.
-    axes: layout of the arrays; None: as stored.
-    most_regions: of more regions a frame only those with the highest scores are kept (the first,
+    name: of the video's features in the reader.
+    stream: the stream to which the array must fit.
+    axes: layout of the array; None: the order of storage.
+    most_regions: number of regions a frame to keep, those with the highest scores (the first ones
       if the features have no scores).
 
   Returns:
-    An array of the stream's dtype; a vector as (1, D). An array without frames (of a stream that
-    a video may lack) has T = 0.
+    An array of the stream's dtype; a vector as (1, D). T = 0 if the array has no frames, which is
+    allowed for optional streams.
 
   Raises:
     DataError: unreadable, not numbers, of another shape than the stream, without frames, NaN,
@@ -122,19 +122,19 @@ def load(
 
 
 def as_stored(
-  found: np.ndarray,
+  array: np.ndarray,
   where: str,
   stream: Stream,
   axes: Layout | None = None,
   most_regions: int | None = None,
   scores: Callable[[], np.ndarray | None] = lambda: None,
 ) -> np.ndarray:
-  """An array at hand as a record holds it; ``where`` it is from, for messages. Else as ``load``."""
-  if found.dtype.kind not in 'fiu':
-    raise DataError(f'{where}: holds {found.dtype}, not real numbers')
+  """Like ``load``, for an array that is already read; ``where`` it is from is for messages."""
+  if array.dtype.kind not in 'fiu':
+    raise DataError(f'{where}: holds {array.dtype}, not real numbers')
   axes = axes or Layout(AXES[stream.kind])
   try:
-    array = axes.order(found)
+    array = axes.order(array)
   except DataError as error:
     raise DataError(f'{where}: {error}, the stream has {_show(stream.shape)}') from None
   fits = len(array.shape) == len(stream.shape) and all(
@@ -144,25 +144,25 @@ def as_stored(
     raise DataError(f'{where}: shape {array.shape}, the stream has {_show(stream.shape)}')
   if stream.kind != 'vector' and not len(array) and not stream.optional:
     raise DataError(
-      f'{where}: no frames (shape {array.shape}); in a data set built with '
-      f'--optional={stream.name} videos may lack them'
+      f'{where}: no frames (shape {array.shape}); to allow that, build the data set with '
+      f'--optional={stream.name}'
     )
   with np.errstate(over='ignore'):
     stored = np.ascontiguousarray(array, stream.dtype)
   if not np.isfinite(stored).all():
     raise DataError(f'{where}: {_not_finite(array, stream.dtype)}')
   if most_regions is not None and stream.kind == 'regions' and array.shape[1] > most_regions:
-    stored = _best(stored, scores(), most_regions, where)
+    stored = _top_regions(stored, scores(), most_regions, where)
   return stored[None] if stream.kind == 'vector' else stored
 
 
-def _best(array: np.ndarray, scores: np.ndarray | None, most: int, where: str) -> np.ndarray:
-  """Of each frame's regions those with the highest scores, highest first, or the first ones.
+def _top_regions(array: np.ndarray, scores: np.ndarray | None, most: int, where: str) -> np.ndarray:
+  """The regions of each frame with the highest scores, highest first; without scores the first.
 
   Args:
     array: (T, N, D).
     scores: (T, N), or None.
-    most: how many to keep.
+    most: number of regions to keep.
     where: for messages.
   """
   if scores is None:
@@ -176,7 +176,7 @@ def _best(array: np.ndarray, scores: np.ndarray | None, most: int, where: str) -
   if np.isnan(scores).any():
     raise DataError(f'{where}: {int(np.isnan(scores).sum())} of {scores.size} scores are NaN')
   ranked = scores.reshape(frames, regions).astype(np.float64)
-  ranked = np.where(array.any(axis=-1), ranked, -np.inf)  # All-zero regions are absent ones.
+  ranked = np.where(array.any(axis=-1), ranked, -np.inf)  # all-zero regions are padding
   order = np.argsort(-ranked, axis=1, kind='stable')[:, :most]  # (T, most)
   return np.take_along_axis(array, order[:, :, None], axis=1)
 
@@ -192,6 +192,5 @@ def _not_finite(array: np.ndarray, dtype: str) -> str:
     return f'{infinite} of {array.size} values are infinite'
   largest = float(np.abs(array.astype(np.float64)).max())
   return (
-    f'values up to {largest:g} do not fit into {dtype}; a data set built with --dtype=float32 may '
-    'hold them'
+    f'values up to {largest:g} do not fit into {dtype}; build the data set with --dtype=float32'
   )

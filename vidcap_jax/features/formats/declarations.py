@@ -1,4 +1,4 @@
-"""What is declared of feature streams, beside where they are."""
+"""What ``data_prep.build``'s options declare about feature streams, apart from their paths."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -12,21 +12,22 @@ POLICIES = ('error', 'truncate', 'resample')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declarations:
-  """The options of ``data_prep.build`` on streams; mappings are by name of stream.
+  """The options of ``data_prep.build`` for streams; mappings have stream names as keys.
 
   Attributes:
     kinds: a key of ``schema.KINDS``.
     layouts: order of the axes, as in ``layout.parse``.
     keys: name of the array where a video has several.
-    rows: id of the first row of a table without ids, the next ones being counted up.
+    rows: id of the first row of a table without ids; the ids of later rows count up.
     readers: ``package.module:Class`` of a reader outside the package.
     match: rules of ``names.normal_form``.
     optional: streams that a video may lack.
-    max_frames: most frames; of more, that many evenly spaced ones are kept.
-    max_regions: most regions a frame; of more, those with the highest scores are kept.
-    blocks: streams on one clock -> frames of one unit of it; ``max_frames`` keeps whole units.
+    max_frames: largest number of frames; of longer videos, evenly spaced frames are kept.
+    max_regions: largest number of regions a frame; of more, the highest-scored are kept.
+    blocks: streams on one clock -> frames of one unit of the clock; ``max_frames`` then keeps whole
+      units.
     align: 'image+motion' -> one of ``POLICIES``, for streams of equal length.
-    bad: ``fail`` or ``skip`` for videos with unusable features.
+    bad: ``fail`` or ``skip`` for videos with unusable features; None: as for missing ones.
   """
 
   kinds: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -44,8 +45,8 @@ class Declarations:
 
 
 def check(declared: Declarations, streams: Collection[str]) -> None:
-  """DataError unless the declarations make sense for streams of these names."""
-  together = {group: group.split('+') for group in declared.align}
+  """Raises DataError unless the declarations fit streams of the given names."""
+  groups = {group: group.split('+') for group in declared.align}
   for option, mentioned in (
     ('--kinds', declared.kinds),
     ('--layout', declared.layouts),
@@ -56,7 +57,7 @@ def check(declared: Declarations, streams: Collection[str]) -> None:
     ('--optional', declared.optional),
     ('--max_frames', declared.max_frames),
     ('--max_regions', declared.max_regions),
-    ('--align', [name for group in together.values() for name in group]),
+    ('--align', [name for group in groups.values() for name in group]),
   ):
     for stream in mentioned:
       if stream not in streams:
@@ -90,8 +91,8 @@ def check(declared: Declarations, streams: Collection[str]) -> None:
   for group, policy in declared.align.items():
     if policy not in POLICIES:
       raise DataError(f'--align={group}={policy}: {", ".join(POLICIES)}')
-    if len(together[group]) < 2 or {*grouped} & {*together[group]}:
-      raise DataError(f'--align={group}: two or more streams, each in one group')
-    grouped += together[group]
+    if len(groups[group]) < 2 or {*grouped} & {*groups[group]}:
+      raise DataError(f'--align={group}: two or more streams, and each stream in one group only')
+    grouped += groups[group]
   if declared.bad not in (None, 'fail', 'skip'):
     raise DataError(f'--bad={declared.bad}: fail or skip')

@@ -1,6 +1,6 @@
-"""The arrays in a file or a record, told by its first bytes: NumPy, pickle or PyTorch.
+"""Reads arrays from NumPy, pickle and PyTorch files; the first bytes determine the form.
 
-No code in them is run, and none but the array asked for is read where the form allows it.
+No code in a file is run. Where the form allows it, only the requested array is read.
 """
 
 import zipfile
@@ -18,21 +18,22 @@ SUFFIXES = ('.npy', '.npz', '.pkl', '.pickle', '.pth', '.pt')
 
 _NPY = b'\x93NUMPY'
 _ZIP = b'PK\x03\x04'
-_TORCH = b'\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.'  # Its pickled magic number.
-_PICKLE = (b'\x80', b'(', b'}', b'c')  # Of protocol 2 on; of the older ones.
-_DEPTH = 8  # Deepest nesting of dictionaries; one that holds itself ends here.
+_TORCH = b'\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.'  # the pickled magic number
+_PICKLE = (b'\x80', b'(', b'}', b'c')  # protocol 2 and later; older ones
+_MAX_DEPTH = 8  # of nested dictionaries; stops at one that contains itself
 
 
 def decode(file: BinaryIO) -> Arrays:
   """Finds the arrays in an open file, which must stay open while they are read.
 
   Returns:
-    Name -> what reads it. A lone array is named '', those of nested dictionaries by their keys
-    with slashes between.
+    Name -> function that reads the array. A single array is named ''; arrays in nested dictionaries
+    are named by their keys, joined with slashes.
 
   Raises:
-    DataError: empty, or of no known form.
-    PickleError: it asks for code to be run. Damaged files may raise anything.
+    DataError: an empty file, or an unknown form.
+    PickleError: the file would run code.
+    Exception: of any type, for damaged files.
   """
   start = file.read(len(_TORCH))
   file.seek(0)
@@ -63,9 +64,9 @@ def _npy(file: BinaryIO) -> np.ndarray:
 
 def _npz(file: BinaryIO) -> Arrays:
   arrays = np.load(file, allow_pickle=False)
-  # A name may stand in a zip file twice: only the last would be seen.
+  # In a zip file a name may occur twice; NumPy would read only the last.
   if len(set(arrays.files)) < len(arrays.files):
-    raise DataError('two arrays of one name')
+    raise DataError('two arrays have the same name')
   return {name: _item(arrays, name) for name in arrays.files}
 
 
@@ -74,34 +75,34 @@ def _item(arrays, name: str) -> Callable[[], np.ndarray]:
 
 
 def _flat(contents: Any, torch_file: TorchFile | None) -> Arrays:
-  """The leaves of nested dictionaries by path."""
-  found: dict[str, Callable[[], np.ndarray]] = {}
+  """The leaves of nested dictionaries, by their path."""
+  arrays: dict[str, Callable[[], np.ndarray]] = {}
   for path, value in _leaves(contents, ()):
     name = '/'.join(path)
-    if name in found:
-      raise DataError(f'two entries of the name {name!r}')
-    found[name] = _leaf(value, torch_file)
-  return found
+    if name in arrays:
+      raise DataError(f'two entries have the name {name!r}')
+    arrays[name] = _leaf(value, torch_file)
+  return arrays
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
   if not isinstance(value, dict):
     yield path, value
     return
-  if len(path) == _DEPTH:
-    raise DataError(f'dictionaries nested more than {_DEPTH} deep, at {"/".join(path)}')
-  # dict's own items: a pickle can give an OrderedDict an attribute of that name.
+  if len(path) == _MAX_DEPTH:
+    raise DataError(f'dictionaries nested more than {_MAX_DEPTH} deep, at {"/".join(path)}')
+  # dict.items, because a pickle can give an OrderedDict an attribute named ``items``.
   for key, inner in dict.items(value):
     yield from _leaves(inner, (*path, text_of(key)))
 
 
 def text_of(key: Any) -> str:
-  """A dictionary's key as a name: texts, UTF-8 bytes and whole numbers are names."""
+  """A dictionary's key as a name; strings, UTF-8 bytes and whole numbers are allowed."""
   if isinstance(key, bytes):
     try:
       return key.decode()
     except UnicodeDecodeError:
-      raise DataError(f'the key {key[:40]!r} is no UTF-8 text') from None
+      raise DataError(f'the key {key[:40]!r} is not UTF-8 text') from None
   if isinstance(key, str) or type(key) is int:
     return str(key)
   raise DataError(f'a key is {key!r}'[:60] + ', not a text')

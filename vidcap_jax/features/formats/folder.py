@@ -1,4 +1,4 @@
-"""Features as one file per video, named by the video's id."""
+"""Features in a folder with one file per video, named by the video's id."""
 
 import contextlib
 import os
@@ -11,15 +11,17 @@ from vidcap_jax.features.formats.reader import Arrays, FeatureReader
 
 
 class FolderReader(FeatureReader):
-  """Reads ``FOLDER/ID.npy``, ``.npz``, ``.pkl`` or ``.pth``; in folders below, ``FOLDER/A/ID.npy``
-  has the name ``A/ID``."""
+  """Reads ``FOLDER/ID.npy``, ``.npz``, ``.pkl`` or ``.pth``.
+
+  In subfolders, the name of ``FOLDER/A/ID.npy`` is ``A/ID``.
+  """
 
   def __init__(self, stream: str, path: pathlib.Path, key: str | None):
-    """Opens a folder, or one file alone as if nothing else were in its folder."""
-    lone = path.is_file()
-    super().__init__(stream, path.parent if lone else path, key)
+    """Opens a folder; a single file is read as a folder with just that file."""
+    single_file = path.is_file()
+    super().__init__(stream, path.parent if single_file else path, key)
     self._files: dict[str, str] = {}
-    for file in [path.name] if lone else sorted(files_below(path)):
+    for file in [path.name] if single_file else sorted(files_below(path)):
       name, suffix = os.path.splitext(file)
       if suffix.lower() not in SUFFIXES:
         continue
@@ -49,10 +51,10 @@ class FolderReader(FeatureReader):
 
 
 def files_below(path: pathlib.Path) -> Iterator[str]:
-  """Files of a folder and those below it, relative to it; links that lead back are not followed."""
-  seen = set()
+  """Files in a folder and its subfolders, relative to it; links that form a cycle are skipped."""
+  visited = set()
   for folder, folders, files in os.walk(path, followlinks=True):
-    seen.add(os.path.realpath(folder))
-    folders[:] = [f for f in folders if os.path.realpath(os.path.join(folder, f)) not in seen]
+    visited.add(os.path.realpath(folder))
+    folders[:] = [f for f in folders if os.path.realpath(os.path.join(folder, f)) not in visited]
     for file in files:
       yield (pathlib.Path(folder) / file).relative_to(path).as_posix()

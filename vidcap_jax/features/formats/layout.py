@@ -1,9 +1,9 @@
-"""The order of a stream's axes, declared by letters or told from the arrays' shapes.
+"""The order of a stream's axes: declared by letters, or inferred from the arrays' shapes.
 
-T is time (frames), C the channels, N regions, H and W rows and columns; 1 is an axis of size 1,
-which goes. Any order is a layout: ``CT`` has the channels first, ``1CTHW`` is what a 3D network
-gives for a batch of one. Which letters there are tells the kind. ``HWC`` and ``NC`` are a grid and
-regions of one frame, as of an image: they get an axis T of size 1.
+T is time (frames), C the channels, N regions, H and W rows and columns; 1 is an axis of size 1 to
+remove. The letters can be in any order: ``CT`` has the channels first, ``1CTHW`` is the output of a
+3D network for a batch of one. The set of letters determines the kind. ``HWC`` and ``NC`` are a grid
+and regions of one frame, e.g. of an image: they get an axis T of size 1.
 """
 
 import collections
@@ -17,16 +17,17 @@ from vidcap_jax.errors import DataError
 # The axes of each kind in the order of storage.
 AXES = {'vector': 'C', 'sequence': 'TC', 'regions': 'TNC', 'grid': 'THWC'}
 _ONE_FRAME = {'grid': 'HWC', 'regions': 'NC'}
-_KIND = {frozenset(axes): kind for of in (AXES, _ONE_FRAME) for kind, axes in of.items()}
+_KIND = {frozenset(axes): kind for kinds in (AXES, _ONE_FRAME) for kind, axes in kinds.items()}
 _EXAMPLES = 'C, TC, CT, 1TC, TNC, NC, THWC, TCHW, HWC'
 
 Shape = tuple[int, ...]
-Doubt = tuple[str, Mapping[str, str]]  # What is odd, and the layouts it may be with their meanings.
+# What is ambiguous about shapes, and the possible layouts with their meanings.
+Ambiguity = tuple[str, Mapping[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-  """One order of axes; ``axes`` as declared."""
+  """An order of axes; ``axes`` are its letters."""
 
   axes: str
 
@@ -39,9 +40,9 @@ class Layout:
     return _KIND[frozenset(self.letters)]
 
   def shape(self, shape: Shape) -> Shape | None:
-    """A shape in the order of storage; None if it isn't of this layout."""
+    """A shape in the order of storage; None if it does not fit this layout."""
     if self.axes == 'C' and len(shape) == 2 and shape[0] == 1:
-      return shape[1:]  # Vectors are often saved as (1, D); declared as vectors, these are meant.
+      return shape[1:]  # vectors are often saved as (1, D)
     if len(shape) != len(self.axes):
       return None
     sizes = dict(zip(self.axes, shape, strict=True))
@@ -53,20 +54,20 @@ class Layout:
     """An array with its axes in the order of storage.
 
     Raises:
-      DataError: its shape isn't of this layout.
+      DataError: its shape does not fit this layout.
     """
     shape = self.shape(array.shape)
     if shape is None:
-      raise DataError(f'shape {array.shape} is not of the layout {self.axes}')
+      raise DataError(f'shape {array.shape} does not fit the layout {self.axes}')
     if self.kind == 'vector':
       return array.reshape(shape)
-    kept = array.reshape([n for n, axis in zip(array.shape, self.axes) if axis != '1'])
+    squeezed = array.reshape([n for n, axis in zip(array.shape, self.axes) if axis != '1'])
     order = [self.letters.index(axis) for axis in AXES[self.kind] if axis in self.letters]
-    return kept.transpose(order).reshape(shape)
+    return squeezed.transpose(order).reshape(shape)
 
 
 def parse(text: str) -> Layout:
-  """A layout from its letters; DataError if they are no kind's."""
+  """Parses a layout; DataError if its letters are those of no kind."""
   layout = Layout(text)
   if len(set(layout.letters)) != len(layout.letters) or frozenset(layout.letters) not in _KIND:
     raise DataError(
@@ -77,40 +78,43 @@ def parse(text: str) -> Layout:
 
 
 def declared_or_stored(kind: str, declared: str | None) -> Layout:
-  """The layout that is declared, or else that in which a kind is stored."""
+  """The declared layout; without one, the order in which the kind is stored."""
   return parse(declared) if declared else Layout(AXES[kind])
 
 
-def settle(shapes: Sequence[Shape], kind: str | None, stream: str) -> Layout:
-  """The layout of arrays for which none is declared: that of the kind, or by the number of axes.
+def infer(shapes: Sequence[Shape], kind: str | None, stream: str) -> Layout:
+  """Infers the layout of arrays from the kind, or else from the number of axes.
 
   Raises:
-    DataError: no kind has that many axes, or the shapes may mean several layouts (two square axes,
-      say), which is then to be declared.
+    DataError: no kind has that many axes, or the shapes fit several layouts (e.g. with two equal
+      axes), so that the layout must be declared.
   """
   if kind is not None:
     return Layout(AXES[kind])
   ((rank, _),) = collections.Counter(map(len, shapes)).most_common(1)
-  of_rank = {len(axes): Layout(axes) for axes in AXES.values()}
-  if rank not in of_rank:
+  by_rank = {len(axes): Layout(axes) for axes in AXES.values()}
+  if rank not in by_rank:
     known = ', '.join(f'{len(axes)} ({axes}, {kind})' for kind, axes in AXES.items())
     raise DataError(
       f'arrays with {rank} axes; known are {known}; declare the order of others with '
       f'--layout={stream}=…'
     )
-  doubts: Mapping[int, Doubt | None] = {
-    2: _doubt_sequence([s for s in shapes if len(s) == 2]),
-    3: _doubt_regions([s for s in shapes if len(s) == 3]),
-    4: _doubt_grid([s for s in shapes if len(s) == 4]),
+  ambiguities: Mapping[int, Ambiguity | None] = {
+    2: _ambiguous_sequence([s for s in shapes if len(s) == 2]),
+    3: _ambiguous_regions([s for s in shapes if len(s) == 3]),
+    4: _ambiguous_grid([s for s in shapes if len(s) == 4]),
   }
-  if doubt := doubts.get(rank):
-    what, readings = doubt
+  if ambiguity := ambiguities.get(rank):
+    what, readings = ambiguity
     ways = ' or '.join(f'--layout={stream}={axes} ({means})' for axes, means in readings.items())
-    raise DataError(f'all arrays tried are like {shapes[0]}{what}: say which it is with {ways}')
-  return of_rank[rank]
+    raise DataError(
+      f'the arrays have shapes like {shapes[0]}{what}, which fit several layouts; declare one: '
+      f'{ways}'
+    )
+  return by_rank[rank]
 
 
-def _doubt_sequence(shapes: Sequence[Shape]) -> Doubt | None:
+def _ambiguous_sequence(shapes: Sequence[Shape]) -> Ambiguity | None:
   if not shapes:
     return None
   first, last = ({s[axis] for s in shapes} for axis in (0, 1))
@@ -121,7 +125,7 @@ def _doubt_sequence(shapes: Sequence[Shape]) -> Doubt | None:
   return None
 
 
-def _doubt_regions(shapes: Sequence[Shape]) -> Doubt | None:
+def _ambiguous_regions(shapes: Sequence[Shape]) -> Ambiguity | None:
   regions = {'TNC': 'regions of each frame'}
   if not shapes:
     return None
@@ -134,7 +138,7 @@ def _doubt_regions(shapes: Sequence[Shape]) -> Doubt | None:
   return None
 
 
-def _doubt_grid(shapes: Sequence[Shape]) -> Doubt | None:
+def _ambiguous_grid(shapes: Sequence[Shape]) -> Ambiguity | None:
   for _, *fixed in shapes:
     rows, columns, channels = fixed
     if rows == columns != channels or channels > max(rows, columns):

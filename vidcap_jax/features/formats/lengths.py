@@ -1,4 +1,4 @@
-"""How many frames of a video are stored: streams of equal length, and limits."""
+"""Selects the frames of a video to store: streams of equal length, and limits."""
 
 from collections.abc import Mapping
 
@@ -8,16 +8,20 @@ from vidcap_jax.data.batch import subsample
 from vidcap_jax.errors import DataError
 
 
-def keep(
+def select_frames(
   features: Mapping[str, np.ndarray],
   align_by: Mapping[str, str],
   max_frames: Mapping[str, int],
   blocks: Mapping[str, int],
 ) -> dict[str, np.ndarray]:
-  """What is stored of a video's arrays (T, …) by stream; as the declarations of these names say.
+  """Selects the frames to store of a video's arrays (T, …) by stream.
+
+  Args:
+    features: stream -> array.
+    align_by, max_frames, blocks: as in ``Declarations``; ``align_by`` is its ``align``.
 
   Raises:
-    DataError: streams that may not differ in length do.
+    DataError: streams differ in length and their policy is ``error``.
   """
   fitted = align(features, align_by)
   units = [max_frames[name] // block for name, block in blocks.items() if name in max_frames]
@@ -30,15 +34,15 @@ def keep(
 
 
 def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict[str, np.ndarray]:
-  """Brings the streams of each group to the length of the shortest.
+  """Shortens the streams of each group to the length of the shortest one.
 
   Args:
-    features: stream -> a video's array (T, …). One that the video lacks (T = 0) does not count.
-    groups: 'image+motion' -> what to do where lengths differ: ``truncate`` cuts the end off,
+    features: stream -> a video's array (T, …). Streams that the video lacks (T = 0) are ignored.
+    groups: 'image+motion' -> what to do if lengths differ: ``truncate`` cuts off the end,
       ``resample`` keeps evenly spaced frames, the first and the last among them.
 
   Raises:
-    DataError: they differ, and the policy is ``error``.
+    DataError: lengths differ, and the policy is ``error``.
   """
   fitted = dict(features)
   for group, policy in groups.items():
@@ -50,8 +54,8 @@ def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict
       if policy == 'error':
         shown = ', '.join(f'{n} has {frames} frames' for n, frames in lengths.items())
         raise DataError(
-          f'streams of different length: {shown}; a data set built with '
-          f'--align={group}=resample, say, makes them equal'
+          f'streams of different length: {shown}; to make them equal, build the data set with '
+          f'--align={group}=resample or truncate'
         )
       fitted[name] = (
         limit(features[name], shortest) if policy == 'resample' else (features[name][:shortest])
@@ -60,24 +64,24 @@ def align(features: Mapping[str, np.ndarray], groups: Mapping[str, str]) -> dict
 
 
 def limit(array: np.ndarray, most: int) -> np.ndarray:
-  """At most that many frames: evenly spaced, always the same, with the first and the last."""
+  """At most ``most`` frames, evenly spaced, the first and the last among them; deterministic."""
   return array[subsample(len(array), most)]
 
 
 def limit_on_clock(
   features: Mapping[str, np.ndarray], blocks: Mapping[str, int], most: int
 ) -> dict[str, np.ndarray]:
-  """At most that many units of a clock, the same ones of every stream on it.
+  """At most ``most`` units of a clock, the same units of every stream on it.
 
   Args:
     features: stream -> a video's array (T, …).
-    blocks: stream on the clock -> frames of one unit; the last unit may be cut short.
-    most: units, chosen as the frames in ``limit``.
+    blocks: stream on the clock -> frames of one unit; the last unit may have fewer.
+    most: number of units, chosen like the frames in ``limit``.
   """
   fitted = dict(features)
   units = max(-(-len(features[name]) // block) for name, block in blocks.items())
-  kept = subsample(units, most)
+  chosen = subsample(units, most)
   for name, block in blocks.items():
-    frames = (kept[:, None] * block + np.arange(block)).ravel()  # (units, block) in a row
+    frames = (chosen[:, None] * block + np.arange(block)).ravel()  # (units, block) in a row
     fitted[name] = features[name][frames[frames < len(features[name])]]
   return fitted

@@ -16,7 +16,7 @@ from vidcap_jax.features.formats.reader import Arrays, FeatureReader
 DATA_FILE = 'data.mdb'
 LMDB_SUFFIXES = ('.lmdb', '.mdb')
 
-# A process may have a store open once; two streams may be in one.
+# A process may open a store only once, but two streams may be in one store.
 _stores: weakref.WeakValueDictionary[pathlib.Path, Any] = weakref.WeakValueDictionary()
 
 
@@ -31,7 +31,7 @@ def _open(lmdb, path: pathlib.Path):
 
 
 def _check_pages(path: pathlib.Path) -> None:
-  """Has another process walk through all pages: a damaged one may end the process that reads it."""
+  """Reads all pages in another process, because a damaged page may crash the process."""
   walk = subprocess.run(
     [sys.executable, str(pathlib.Path(__file__).with_name('lmdb_walk.py')), str(path)],
     capture_output=True,
@@ -59,14 +59,14 @@ class LmdbReader(FeatureReader):
     try:
       size = self._data.stat().st_size
       self._store = _open(lmdb, path)
-      # Pages are mapped into memory: to touch one that isn't there would end the process.
+      # Pages are mapped into memory: reading a missing one would crash the process.
       needed = (self._store.info()['last_pgno'] + 1) * self._store.stat()['psize']
       if size < needed:
         raise DataError(f'truncated, {size} of {needed} bytes')
       _check_pages(path)
       with self._store.begin() as transaction:
         keys = list(transaction.cursor().iternext(keys=True, values=False))
-      # Such as lmdbdict's __keys__: a store's notes on itself, which may be no texts either.
+      # Keys such as lmdbdict's __keys__ hold the store's own data, not features.
       self._keys = {text_of(k): k for k in keys if not k.startswith(b'__')}
     except DataError as error:
       raise DataError(f'{where}: {error}') from None

@@ -1,7 +1,7 @@
-"""Reads every key of an LMDB store and touches both ends of every value: ``lmdb_walk.py PATH``.
+"""Reads every key of an LMDB store and both ends of every value: ``lmdb_walk.py PATH``.
 
-A program of its own because pages are mapped into memory, where a damaged one can end a process.
-It imports nothing of this package, and so starts at once.
+It runs in its own process because pages are mapped into memory, where a damaged one can crash the
+process. It imports nothing from this package, so it starts quickly.
 """
 
 import pathlib
@@ -15,15 +15,15 @@ def main(path: str) -> None:
   store = lmdb.open(path, subdir=folder, readonly=True, lock=False, readahead=False)
   entries = store.stat()['entries']
   with store.begin(buffers=True) as transaction:
-    found = 0
+    count = 0
     for key, value in transaction.cursor():
-      found += 1
-      if found > entries:
+      count += 1
+      if count > entries:
         break
       bytes(key)
       bytes(value[:1]), bytes(value[-1:])
-  if found != entries:
-    sys.exit(f'{found} entries or more, its header says {entries}')
+  if count != entries:
+    sys.exit(f'{count} entries or more, its header says {entries}')
 
 
 if __name__ == '__main__':

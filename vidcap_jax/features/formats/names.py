@@ -1,9 +1,8 @@
-"""Which features belong to which video, where their names differ from the ids.
+"""Matches features to videos whose ids differ from the features' names.
 
-An equal name always wins. Otherwise names are compared after rules have been applied to both
-sides: ``path`` leaves the last part of a path, ``extension`` takes off ``.mp4``, ``.npy`` and the
-like, ``case`` lower-cases, ``prefix:clip_`` takes off ``clip_``. Two that are equal then are an
-error, not a choice.
+An exact match always wins. Otherwise names are compared after rules are applied to both: ``path``
+keeps the last part of a path, ``extension`` removes ``.mp4``, ``.npy`` and similar, ``case``
+converts to lower case, ``prefix:clip_`` removes ``clip_``. Ambiguous matches are an error.
 """
 
 import re
@@ -22,11 +21,11 @@ _RULES: Mapping[str, Callable[[str], str]] = {
   'case': str.lower,
 }
 
-Normal = Callable[[str], str]
+Normalize = Callable[[str], str]
 
 
-def normal_form(rules: Sequence[str]) -> Normal:
-  """A function that applies rules to a name, in the order path, extension, prefix, case.
+def normal_form(rules: Sequence[str]) -> Normalize:
+  """Returns a function that applies rules to a name: path, extension, prefix, case, in this order.
 
   Raises:
     DataError: an unknown rule.
@@ -49,39 +48,38 @@ def normal_form(rules: Sequence[str]) -> Normal:
 
 def match(
   ids: Iterable[str],
-  found: Collection[str],
+  features: Collection[str],
   aliases: Mapping[str, str],
-  normal: Normal,
+  normalize: Normalize,
   stream: str,
 ) -> dict[str, str]:
   """Finds each video's features.
 
   Args:
     ids: of the videos.
-    found: names of features.
+    features: names of features.
     aliases: video id -> other name that its features may have.
-    normal: from ``normal_form``.
+    normalize: from ``normal_form``.
     stream: name of the stream, for messages.
 
   Returns:
-    Video id -> name of its features, for those that have some.
+    Video id -> name of its features, for the videos that have features.
 
   Raises:
-    DataError: several features fit one video equally well, or one fits several videos, and none
-      of them by its very name.
+    DataError: by the rules, several features match one video, or one matches several videos.
   """
   by_form: dict[str, list[str]] = {}
-  for name in found:
-    by_form.setdefault(normal(name), []).append(name)
+  for name in features:
+    by_form.setdefault(normalize(name), []).append(name)
   matched: dict[str, str] = {}
-  taken: dict[str, str] = {}  # Features found by rule -> video.
+  taken: dict[str, str] = {}  # features matched by a rule -> video
   for video in ids:
     wanted = [name for name in (video, aliases.get(video)) if name is not None]
-    exact = next((name for name in wanted if name in found), None)
+    exact = next((name for name in wanted if name in features), None)
     if exact is not None:
       matched[video] = exact
       continue
-    near = next((by_form[f] for f in map(normal, wanted) if f in by_form), None)
+    near = next((by_form[f] for f in map(normalize, wanted) if f in by_form), None)
     if near is None:
       continue
     if len(near) > 1:

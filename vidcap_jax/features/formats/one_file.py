@@ -1,4 +1,4 @@
-"""Features as one file with a dictionary: id -> array, or id -> arrays by name."""
+"""Features in one file with a dictionary: id -> array, or id -> arrays by name."""
 
 import contextlib
 import pathlib
@@ -13,21 +13,21 @@ DICTIONARIES = ('.pkl', '.pickle', '.pth', '.pt', '.npz')
 
 
 class OneFileReader(FeatureReader):
-  """Reads a pickle, PyTorch or .npz file. A pickle must fit into memory; the others need not."""
+  """Reads a pickle, PyTorch or .npz file. Pickles must fit into memory; the others need not."""
 
   def __init__(self, stream: str, path: pathlib.Path, key: str | None):
     super().__init__(stream, path, key)
     try:
-      # Open as long as the reader is: arrays are read when asked for.
+      # The file stays open: arrays are read when they are requested.
       self._arrays = decode(path.open('rb'))
       if '' in self._arrays:
-        raise DataError('it is no dictionary of features by video id')
+        raise DataError('it is not a dictionary of features by video id')
       self._videos = group(self._arrays, key, stream)
       if not self._videos:
         raise DataError('an empty dictionary')
     except (DataError, PickleError) as error:
       raise DataError(f'stream {stream!r}: {path}: {error}') from None
-    except Exception as error:  # Damaged files raise what they like.
+    except Exception as error:  # damaged files raise errors of any type
       why = str(error) or type(error).__name__
       raise DataError(f'stream {stream!r}: {path}: truncated or damaged ({why})') from None
 

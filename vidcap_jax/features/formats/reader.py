@@ -1,7 +1,7 @@
-"""What all feature readers share: which arrays there are of a video, and which of them is meant.
+"""The base class of all feature readers, which chooses the array of a video that has several.
 
-A reader finds for each video its arrays by name (one array without a name is named ''), and reads
-none before it is asked for.
+A reader lists the arrays of each video by name (a single unnamed array has the name ''), and reads
+them only when they are requested.
 """
 
 import abc
@@ -14,19 +14,19 @@ import numpy as np
 
 from vidcap_jax.errors import DataError
 
-# Name -> what reads the array.
+# Name -> function that reads the array.
 Arrays = Mapping[str, Callable[[], np.ndarray]]
 
-SCORES = ('scores', 'score', 'conf', 'confidence')  # Beside regions: how sure each one is.
+SCORES = ('scores', 'score', 'conf', 'confidence')  # names of the confidences of regions
 
 
 class FeatureReader(abc.ABC):
   """One stream's features, read one video at a time.
 
   Attributes:
-    stream: its name.
+    stream: the stream's name.
     path: where the features are.
-    key: name of the array where a video has several, if it is not the stream's.
+    key: name of the array where a video has several, if it is not the stream's name.
   """
 
   def __init__(self, stream: str, path: pathlib.Path, key: str | None):
@@ -40,32 +40,34 @@ class FeatureReader(abc.ABC):
     """Names of the videos that have features."""
 
   def where(self, name: str) -> str:
-    """The file, and the place in it, for messages: here of a form that is one file."""
+    """The file and the place in it, for messages; by default for a form with a single file."""
     return f'{self.path}[{name!r}]'
 
   def fingerprint(self, name: str) -> str:
-    """Changes when the file does (size and time), without reading it."""
+    """A string that changes when the file does, by its size and time."""
     status = self.path.stat()
     return f'{self.path.name}:{name}:{status.st_size}:{status.st_mtime_ns}'
 
   @abc.abstractmethod
   def arrays(self, name: str) -> contextlib.AbstractContextManager[Arrays]:
-    """All arrays of a video, readable within the context."""
+    """A context in which all arrays of a video can be read."""
 
   def read(self, name: str) -> np.ndarray:
-    """The array as stored; DataError, naming the place, if it cannot be read."""
+    """Reads a video's array as stored; DataError names the place if it can't be read."""
     return self._read(name, lambda arrays: arrays[pick(list(arrays), self.key, self.stream)])
 
   def read_scores(self, name: str) -> np.ndarray | None:
-    """The scores that lie beside a video's regions, None where there are none."""
-    found = self._read(name, lambda arrays: next((arrays[s] for s in SCORES if s in arrays), _none))
-    return found if found.ndim else None
+    """Reads the scores stored with a video's regions; None if there are none."""
+    scores = self._read(
+      name, lambda arrays: next((arrays[s] for s in SCORES if s in arrays), _none)
+    )
+    return scores if scores.ndim else None
 
   def _read(self, name: str, choose: Callable[[Arrays], Callable[[], np.ndarray]]) -> np.ndarray:
     try:
       with self.arrays(name) as arrays:
         return np.asarray(choose(arrays)())
-    # Damaged files raise what they like (ValueError, EOFError, zlib.error, MemoryError …).
+    # Damaged files raise errors of any type (ValueError, EOFError, zlib.error, MemoryError …).
     except Exception as error:
       raise DataError(f'{self.where(name)}: {_reason(error)}') from None
 
@@ -75,10 +77,10 @@ def _none() -> np.ndarray:
 
 
 def pick(names: Collection[str], key: str | None, stream: str) -> str:
-  """Which of a video's arrays is meant: named by the key or the stream, or the only one.
+  """The name of the stream's array: the key, the stream's name, or that of the only array.
 
   Raises:
-    DataError: none, or several of other names.
+    DataError: no array, or several with other names.
   """
   others = [name for name in names if name not in SCORES]
   if key is None and stream in names:
@@ -92,22 +94,22 @@ def pick(names: Collection[str], key: str | None, stream: str) -> str:
   shown = ', '.join(list(names)[:5])
   raise DataError(
     f'holds {len(names)} array{"s" * (len(names) > 1)} ({shown}), none of them named '
-    f'{key or stream!r}; call it that, or build with --keys={stream}=NAME'
+    f'{key or stream!r}; rename it, or build with --keys={stream}=NAME'
   )
 
 
 def group(paths: Iterable[str], key: str | None, stream: str) -> dict[str, dict[str, str]]:
-  """Sorts the arrays of a file that holds all videos by video.
+  """Groups the arrays of a file with many videos by video.
 
   Args:
-    paths: of the arrays, as in 'train/video0' or 'video0/boxes'.
+    paths: of the arrays, like 'train/video0' or 'video0/boxes'.
     key: name of the array, if declared.
     stream: name of the stream.
 
   Returns:
-    Video's name -> name of its array -> path. If the last parts of paths are array names (one of
-    them is the key or the stream's name, or all are the same, scores aside), what is before them
-    is the video's name; otherwise the whole path is, and its one array is named ''.
+    Name of a video -> name of its array -> path. The last parts of paths are names of arrays if one
+    of them is the key or the stream's name, or if all but scores are equal; the parts before are
+    then the video's name. Otherwise the whole path is, and the video's only array is named ''.
 
   Raises:
     DataError: no array has the declared name.

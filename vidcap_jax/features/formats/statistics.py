@@ -12,7 +12,7 @@ class Moments:
   """Running count, mean and sum of squared deviations per channel (D,), in float64.
 
   Parts are merged by Chan's formula (Chan, Golub, LeVeque 1979), which loses no digits where the
-  mean is large against the deviation.
+  mean is large compared to the deviation.
   """
 
   count: int
@@ -24,8 +24,8 @@ class Moments:
     return cls(0, np.zeros(channels), np.zeros(channels))
 
   @classmethod
-  def of(cls, array: np.ndarray, stream: Stream) -> 'Moments':
-    """Those of one video's valid entries; all-zero rows of regions are absent regions."""
+  def from_array(cls, array: np.ndarray, stream: Stream) -> 'Moments':
+    """The moments of one video's valid entries; all-zero rows of regions are padding."""
     rows = array.reshape(-1, stream.channels).astype(np.float64)  # (T N, D)
     if stream.kind == 'regions':
       rows = rows[rows.any(axis=1)]
@@ -35,7 +35,7 @@ class Moments:
     return cls(len(rows), mean, np.square(rows - mean).sum(axis=0))
 
   def merge(self, other: 'Moments') -> 'Moments':
-    """Those of both parts together."""
+    """The moments of both parts together."""
     if not other.count or not self.count:
       return self if self.count else other
     count = self.count + other.count

@@ -18,7 +18,7 @@ _BLOCK = tarfile.BLOCKSIZE
 
 
 class _Member(NamedTuple):
-  """Where a member's bytes are."""
+  """A member of a tar file, and where its bytes are."""
 
   file: pathlib.Path
   name: str
@@ -27,7 +27,7 @@ class _Member(NamedTuple):
 
 
 class TarReader(FeatureReader):
-  """Reads one tar file, or all of a folder. An id is a member's path up to its name's first dot."""
+  """Reads one tar file, or all in a folder. An id is a member's path up to the first dot."""
 
   def __init__(self, stream: str, path: pathlib.Path, key: str | None):
     super().__init__(stream, path, key)
@@ -49,7 +49,7 @@ class TarReader(FeatureReader):
     if array in arrays:
       first = arrays[array]
       raise DataError(
-        f'stream {self.stream!r}: {member.file}: {member.name} is there twice, or beside '
+        f'stream {self.stream!r}: {member.file}: {member.name} occurs twice, or as well as '
         f'{first.name} in {first.file}; remove one'
       )
     arrays[array] = member
@@ -72,14 +72,14 @@ class TarReader(FeatureReader):
   def arrays(self, name: str) -> Iterator[Arrays]:
     members = self._videos[name]
     wanted = self.key or self.stream
-    if wanted in members:  # Of the others only scores can matter.
+    if wanted in members:  # of the other arrays, only scores are used
       members = {array: m for array, m in members.items() if array in (wanted, *SCORES)}
-    found: dict[str, Callable[[], np.ndarray]] = {}
+    arrays: dict[str, Callable[[], np.ndarray]] = {}
     for array, member in members.items():
       inside = decode(_content(member))
       for inner, read in inside.items():
-        found[array if len(inside) == 1 else '/'.join(filter(None, (array, inner)))] = read
-    yield found
+        arrays[array if len(inside) == 1 else '/'.join(filter(None, (array, inner)))] = read
+    yield arrays
 
 
 def _content(member: _Member) -> io.BytesIO:
@@ -92,10 +92,10 @@ def _content(member: _Member) -> io.BytesIO:
 
 
 def _members(path: pathlib.Path, stream: str) -> Iterator[_Member]:
-  """The files in an archive, in its order; nothing is unpacked.
+  """Lists the files in an archive, in its order; nothing is unpacked.
 
   Raises:
-    DataError: no tar file, a compressed one, a damaged header, or an end that is missing.
+    DataError: not a tar file, a compressed or damaged one, or one without an end.
   """
   where = f'stream {stream!r}: {path}'
   try:
@@ -108,15 +108,15 @@ def _members(path: pathlib.Path, stream: str) -> Iterator[_Member]:
       end = archive.offset
   except DataError:
     raise
-  except Exception as error:  # ReadError, EOFError, ValueError …, by the kind of damage.
+  except Exception as error:  # ReadError, EOFError, ValueError …, depending on the damage
     raise DataError(
-      f'{where}: not a tar file, compressed, or damaged ({error}); uncompressed ones are read'
+      f'{where}: not a tar file, or damaged or compressed ({error}); unpack a compressed one'
     ) from None
-  # tarfile stops at the end of the file, or at anything after the archive's end, without a word.
+  # tarfile doesn't report a missing end, or data after it.
   with path.open('rb') as file:
     file.seek(end)
     if file.read(_BLOCK) != bytes(_BLOCK):
-      raise DataError(f'{where}: truncated or damaged: at byte {end} is no member and no end mark')
+      raise DataError(f'{where}: truncated or damaged: no member and no end mark at byte {end}')
     while data := file.read(2**20):
       if data.strip(b'\0'):
         raise DataError(f'{where}: more data after the end of the archive; were several joined?')

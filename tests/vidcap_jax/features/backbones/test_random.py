@@ -37,7 +37,7 @@ def test_random_regions_may_be_absent():
   frames = np.zeros((2, 28, 28, 3), np.uint8)
   frames[1, 4:8, 8:16] = 255  # two cells stand out of the second frame
   regions = random_features.load()(frames, ('regions',))['regions']
-  assert regions.shape == (2, random_features.MOST_REGIONS, random_features.CELL_CHANNELS)
+  assert regions.shape == (2, random_features.MAX_REGIONS, random_features.CELL_CHANNELS)
   assert np.any(regions != 0, -1).sum(1).tolist() == [1, 2]
 
 

@@ -39,7 +39,7 @@ def test_regions(folder):
   model = random_detector(folder)
   features, network = torchvision_models.family(DETECTOR)
   boxes, same = torchvision_models.family(f'{DETECTOR}/boxes')
-  most = torchvision_regions.MOST
+  most = torchvision_regions.MAX_REGIONS
   assert (features.kind, features.shape) == ('regions', (None, most, 1024))
   assert (boxes.kind, boxes.shape) == ('regions', (None, most, 6))
   assert features.network == boxes.network

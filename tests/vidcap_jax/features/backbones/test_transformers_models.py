@@ -134,6 +134,6 @@ def test_other_files_are_named(folder):
   with pytest.raises(weights.WeightsError, match='missing '):
     network.load(*network.weights())
   (folder / 'config.json').write_text(json.dumps({'model_type': 'bert'}))
-  transformers_models._made.cache_clear()
+  transformers_models._extractor_and_network.cache_clear()
   with pytest.raises(extractors.ExtractorError, match=r"model_type 'bert'; known: clip"):
     transformers_models.family('someone/small')

@@ -37,7 +37,7 @@ def test_h5_table_with_ids(tmp_path):
     open_features('image', tmp_path / 'two.h5').read('a')
   with h5py.File(tmp_path / 'one.h5', 'w') as file:
     file['ids'], file['image'] = [b'a', b'a'], table
-  with pytest.raises(DataError, match="id 'a' is there twice"):
+  with pytest.raises(DataError, match="'ids'.*'a'"):
     open_features('image', tmp_path / 'one.h5')
 
 
@@ -78,7 +78,7 @@ def test_tables_without_ids(tmp_path):
   assert list(open_features('image', file, 'feats', 'clip_008').ids)[1:] == ['clip_009', 'clip_010']
   for key, first, match in (
     (None, 'v0', 'none of them named'),
-    ('feats', 'video', '--rows=image=video: an id with a number'),
+    ('feats', 'video', '--rows=image=video: .*number'),
   ):
     with pytest.raises(DataError, match=match):
       open_features('image', file, key, first)

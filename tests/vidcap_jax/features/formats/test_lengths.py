@@ -44,7 +44,7 @@ def test_streams_of_equal_length(source):
   v3 = records(source)['v3']
   assert (v3['image'][:, 0] / 4).tolist() == [0, subsample(20, 7)[3], 19]
   assert (v3['motion'][:, 0] / 3).tolist() == [0, 3, 6]
-  with pytest.raises(DataError, match='each in one group'):
+  with pytest.raises(DataError, match=r'--align=image\+audio'):
     build(options(source, **made, align={'motion+image': 'error', 'image+audio': 'error'}))
 
 

@@ -22,7 +22,7 @@ def test_moments_equal_those_of_all_rows_together(lengths, offset, seed):
   arrays = [rng.normal(offset, 2, size=(n, 4)) for n in lengths]
   moments = Moments.zeros(4)
   for array in arrays:
-    moments = moments.merge(Moments.of(array, stream))
+    moments = moments.merge(Moments.from_array(array, stream))
   rows = np.concatenate(arrays)
   assert moments.count == len(rows)
   if len(rows):
@@ -36,5 +36,5 @@ def test_moments_equal_those_of_all_rows_together(lengths, offset, seed):
 def test_moments_leave_absent_regions_out():
   stream = Stream('boxes', 'regions', (None, None, 2))
   array = np.array([[[1, 3], [0, 0]], [[3, 0], [0, 0]]], np.float16)
-  moments = Moments.of(array, stream)
+  moments = Moments.from_array(array, stream)
   assert (moments.count, moments.mean.tolist(), moments.std.tolist()) == (2, [2, 1.5], [1, 1.5])

@@ -33,7 +33,7 @@ def test_tar_files(tmp_path):
     reader.read('v1')
   path.write_bytes(whole)
   feature_files.write_tar(tmp_path / 'b', {'v1': np.ones((2, 4))})
-  with pytest.raises(DataError, match='v1.npy is there twice'):
+  with pytest.raises(DataError, match='b.tar: v1.npy .*a.tar'):
     open_features('image', tmp_path)
   with tarfile.open(tmp_path / 'c.tar', 'w:gz') as archive:
     archive.addfile(tarfile.TarInfo('v.npy'), io.BytesIO())
