@@ -111,10 +111,10 @@ def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> Config
     row: one of ``ROWS``.
     runlocal: rendered clips and aligned random-weight layers of the same ratios.
   """
-  alone = row.removeprefix('fc7+') if row.startswith('fc7+') else None
+  single_layer = row.removeprefix('fc7+') if row.startswith('fc7+') else None
   layers = dict(LAYERS)
-  if row in ('fc7', 'resnet+lstm') or alone:
-    layers = {alone: 1} if alone else {}
+  if row in ('fc7', 'resnet+lstm') or single_layer:
+    layers = {single_layer: 1} if single_layer else {}
   c.model = ConfigDict(
     {
       'name': 'dual_afr',

@@ -6,9 +6,9 @@
   python -m vidcap_jax.main --config=configs/msrvtt_refocus.py --config.data.dir=data/msrvtt \\
       --workdir=runs/msrvtt_refocus
 
-Stages: ``step1`` (the encoder's first pass alone, 5 epochs), ``joint`` (both passes and the
+Stages: ``step1`` (only the encoder's first pass, 5 epochs), ``joint`` (both passes and the
 reward), ``choose`` (the key frames of the best joint model, for every split), ``fixed`` (training
-goes on with them), ``rl`` (CIDEr-D and ROUGE-L as rewards; the result). ``recipe=xe`` leaves the
+continues with them), ``rl`` (CIDEr-D and ROUGE-L as rewards; the result). ``recipe=xe`` leaves the
 last out.
 
 Data: streams image, a grid of 7 x 7 x 2048 from ResNet-152 of 20 uniform frames, and audio, a

@@ -78,7 +78,7 @@ def _phases(c: ConfigDict) -> None:
   """Adds step 1, both steps with the reward, choosing key frames, and training with them."""
   objective = {
     'name': 'refocus',
-    'beta': 0.03,  # of the rewards' loss, eq 22; 0: both passes' cross entropy alone
+    'beta': 0.03,  # of the rewards' loss, eq 22; 0: only both passes' cross entropy
     'reward_loss': 'eq21',  # eq21 (as intended) | eq21_printed | eq19
   }
   c.order = ('step1', 'joint', 'choose', 'fixed')

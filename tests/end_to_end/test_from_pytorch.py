@@ -131,7 +131,7 @@ def test_s2vt(run):
 
 def table() -> list[tuple[str, ...]]:
   """Rows of the page's table of flags: streams, flags, data sets."""
-  section = PAGE.read_text().partition('\n## Training on what was built')[2].partition('\n## ')[0]
+  section = PAGE.read_text().partition('\n## Training on these data sets')[2].partition('\n## ')[0]
   return re.findall(r'^\| (`.*) \| (.*) \| (.*) \|$', section, re.M)[1:]
 
 
