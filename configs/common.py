@@ -279,4 +279,8 @@ def get_config_of(renamed_to: str) -> Callable[[str], ConfigDict]:
   """
   file, _, part = renamed_to.partition(':')
   module = importlib.import_module(f'configs.{file.removesuffix(".py")}')
-  return lambda variant='': module.get_config(','.join(filter(None, (part, variant))))
+
+  def get_config(variant: str = '') -> ConfigDict:
+    return module.get_config(','.join(filter(None, (part, variant))))
+
+  return get_config
