@@ -1,6 +1,6 @@
-"""Splits that papers share: where they are cut, and how many videos each has.
+"""Splits that papers share: their ranges of ids, and how many videos each has.
 
-Counts are of videos (clips), as published; where several are in use, all of them.
+Counts are of videos (clips), as published; where several counts are in use, all of them.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ NUMBERED: Mapping[str, tuple[str, Mapping[str, range]]] = {
   'msvd': ('vid', {'train': range(1, 1201), 'val': range(1201, 1301), 'test': range(1301, 1971)}),
 }
 
-# What annotations of a form say of themselves. ActivityNet's validation set has two annotations.
+# The splits that annotations of a form have. ActivityNet's validation set has two annotations.
 OFFICIAL: Mapping[str, Counts] = {
   **{
     name: {split: (len(numbers),) for split, numbers in ranges.items()}
@@ -42,12 +42,12 @@ LISTS: Mapping[str, Counts] = {
 def by_number(
   name: str, annotations: Annotations, names: Mapping[str, str]
 ) -> dict[str, list[str]]:
-  """The annotation's ids in each split of ``NUMBERED[name]``; splits without any are left out.
+  """The annotation's ids in each split of ``NUMBERED[name]``; splits without videos are omitted.
 
   Args:
     name: a key of ``NUMBERED``.
     annotations: as read.
-    names: other names of videos, tried where an id itself has no number.
+    names: other names of videos, used where an id itself has no number.
 
   Raises:
     DataError: no id has a number.
@@ -55,26 +55,31 @@ def by_number(
   prefix, ranges = NUMBERED[name]
   splits: dict[str, list[str]] = {}
   for video_id in annotations.videos:
-    for text in (video_id, names.get(video_id, '')):
-      if numbered := re.fullmatch(prefix + '([0-9]{1,9})', text):
-        for split, numbers in ranges.items():
-          if int(numbered[1]) in numbers:
-            splits.setdefault(split, []).append(video_id)
-        break
+    number = _number(video_id, prefix)
+    if number is None:
+      number = _number(names.get(video_id, ''), prefix)
+    for split in (split for split, numbers in ranges.items() if number in numbers):
+      splits.setdefault(split, []).append(video_id)
   if not splits:
     raise DataError(
-      f'--splits={name} goes by ids like {prefix}{ranges["train"][1]}, and no video has one: '
+      f'--splits={name} needs ids like {prefix}{ranges["train"][1]}, and no video has one: '
       f'{", ".join(map(repr, list(annotations.videos)[:3]))}, …; '
       'give their other names with --id_map=FILE'
     )
   return {split: splits[split] for split in ranges if split in splits}
 
 
+def _number(video_id: str, prefix: str) -> int | None:
+  """The number in an id like video7, or None."""
+  numbered = re.fullmatch(prefix + '([0-9]{1,9})', video_id)
+  return int(numbered[1]) if numbered else None
+
+
 def counts_of(form: str, splits: str | None, split: str | None) -> Counts:
-  """The published counts of splits that are made so; empty if they are one's own.
+  """The published counts of the chosen splits; empty if those are not published ones.
 
   Args:
-    form: of the annotation, whose own splits are taken if neither of the others is given.
+    form: of the annotation, whose own splits count if neither of the others is given.
     splits: as ``--splits``: a name, or files.
     split: as ``--split``.
   """
@@ -92,10 +97,10 @@ def counts_of(form: str, splits: str | None, split: str | None) -> Counts:
 
 
 def check(videos: Mapping[str, Sized], counts: Counts, *, fail: bool) -> list[str]:
-  """Notes on splits that are not of their published size; splits without one pass.
+  """Notes on splits that differ from their published size; splits without one pass.
 
   Raises:
-    DataError: there are some, and ``fail`` is set.
+    DataError: a split differs, and ``fail`` is set.
   """
   wrong = []
   for split, part in videos.items():
@@ -105,6 +110,6 @@ def check(videos: Mapping[str, Sized], counts: Counts, *, fail: bool) -> list[st
   if wrong and fail:
     raise DataError(
       f'not the published splits: {"; ".join(wrong)}; are all files of --annotations and --splits '
-      'given? --counts=warn goes on all the same'
+      'given? --counts=warn builds it anyway'
     )
   return wrong

@@ -1,12 +1,12 @@
-r"""How scores fall when attention loses its smallest weights (Global2Local, Figure 6).
+r"""How scores fall when the smallest attention weights are dropped (Global2Local, Figure 6).
 
   python -m vidcap_jax.studies.mask_ratio --checkpoint=WORKDIR --data=DIR --split=test \
       --attention=temporal_2d,temporal_3d --ratios=0,0.25,0.5,0.75,1 --json=FILE --plot=FILE.png
 
 Works for every model and every attention that it names. At each word the given share of the valid
-weights, the smallest, is set to 0 and the others are scaled to sum to what all did. At ratio 0
-nothing is changed; at 1 nothing is left, and what is attended to becomes a zero vector.
-``A+B`` stands for both attentions at once.
+weights, the smallest ones, is set to 0, and the others are scaled so that the sum stays the same.
+Ratio 0 changes nothing; at 1 all weights are 0, so the attended vector is zero. ``A+B`` means both
+attentions at once.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
-from vidcap_jax.data.records import VideoSource, open_split
+from vidcap_jax.data.records import SplitSource, VideoSource, open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed import mesh
@@ -51,16 +51,17 @@ def drop_smallest(weights: jax.Array, mask: jax.Array, ratio: jax.Array) -> jax.
   Args:
     weights: (…, N), 0 where not valid.
     mask: bool (…, N).
-    ratio: () of the valid weights, rounded down to whole slots; of equal ones the first go first.
+    ratio: (), the share of valid weights to drop, rounded down to whole slots; of equal weights
+      the first are dropped first.
 
   Returns:
-    (…, N): the weights themselves where nothing is dropped, zeros where everything is.
+    (…, N): the weights unchanged where nothing is dropped, zeros where everything is.
   """
   slots = mask.sum(axis=-1, keepdims=True, dtype=jnp.int32)
   # In float32 0.7 * 10 may be less than 7.
   dropped = jnp.floor(ratio.astype(jnp.float32) * slots.astype(jnp.float32) + 1e-3)
   order = jnp.argsort(jnp.where(mask, weights, jnp.inf), axis=-1, stable=True)
-  rank = jnp.argsort(order, axis=-1)  # of each slot, from the smallest; not valid ones last
+  rank = jnp.argsort(order, axis=-1)  # of each slot, from the smallest; slots not valid last
   kept = jnp.where(mask & (rank >= dropped.astype(jnp.int32)), weights, jnp.zeros_like(weights))
   total = kept.sum(axis=-1, keepdims=True)
   scale = weights.sum(axis=-1, keepdims=True) / jnp.where(total > 0, total, jnp.ones_like(total))
@@ -76,19 +77,19 @@ def attention_names(restored: Restored) -> list[str]:
   """Names of all attentions of a model, found by tracing a step."""
   names: set[str] = set()
 
-  def note(name, weights, mask):
+  def record(name, weights, mask):
     names.add(name)
     return weights
 
   if hasattr(restored.module.config, 'edit'):
-    restore.abstract_params(with_edit(restored.module, note), restored.streams, restored.config)
+    restore.abstract_params(with_edit(restored.module, record), restored.streams, restored.config)
   return sorted(names)
 
 
 def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captions]:
   """A jitted function (params, batch, {attention: ratio}) -> Captions.
 
-  Ratios are data, so all curves share one compilation.
+  Ratios are array arguments, so all curves share one compilation.
   """
 
   @jax.jit
@@ -97,9 +98,9 @@ def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captio
       return drop_smallest(weights, mask, ratios[name]) if name in ratios else weights
 
     module = with_edit(restored.module, edit)
-    about = (restored.streams, restored.vocabulary, restored.config, restored.length)
-    whole = captioning.make_decoder(module, *about)
-    return whole(params, batch)
+    return captioning.make_decoder(
+      module, restored.streams, restored.vocabulary, restored.config, restored.length
+    )(params, batch)
 
   return decode
 
@@ -110,16 +111,16 @@ def captioner_of(restored: Restored, source: VideoSource, ids: Sequence[str]):
   source = attach(source, restored.key_frames)
 
   def caption(ratios: Mapping[str, float]) -> dict[str, str]:
-    shares = {name: jnp.float32(ratio) for name, ratio in ratios.items()}
-    made = captioning.caption_videos(
-      lambda params, batch: decode(params, batch, shares),
+    arrays = {name: jnp.float32(ratio) for name, ratio in ratios.items()}
+    captions = captioning.caption_videos(
+      lambda params, batch: decode(params, batch, arrays),
       restored.params,
       captioning.batches_of(restored, source),
       ids,
       restored.vocabulary,
       restored.mesh,
     )
-    return {caption['video_id']: caption['caption'] for caption in made}
+    return {caption['video_id']: caption['caption'] for caption in captions}
 
   return caption
 
@@ -130,8 +131,8 @@ def measure(
   split: str,
   attentions: Sequence[str],
   ratios: Sequence[float],
-  wanted: Sequence[str] = metrics.METRICS,
-  say: Callable[[str], None] = lambda line: None,
+  metric_names: Sequence[str] = metrics.METRICS,
+  log: Callable[[str], None] = lambda line: None,
 ) -> dict:
   """Scores of a split by attention and ratio.
 
@@ -140,68 +141,89 @@ def measure(
     directory, split: of the data set; its videos need references.
     attentions: names, or names joined by '+'.
     ratios: from 0 to 1.
-    wanted: any of ``metrics.METRICS``.
-    say: told of each result.
+    metric_names: any of ``metrics.METRICS``.
+    log: called with a line for each result.
 
   Returns:
     ``original`` scores, and ``curves``: a list of {attention, ratio, scores, relative}, the last
-    as shares of the original scores (None where those are 0).
+    as fractions of the original scores (None where those are 0).
 
   Raises:
     ConfigError: an attention that the model lacks (lists those it has), a ratio out of range, an
       unknown metric.
     DataError, MetricError: data that doesn't fit the checkpoint or can't be scored.
   """
-  parts = {name: name.split('+') for name in attentions}
-  used = sorted({part for names in parts.values() for part in names})
-  has = attention_names(restored)
-  if unknown := [name for name in used if name not in has]:
+  parts = {attention: attention.split('+') for attention in attentions}
+  all_parts = sorted({part for names in parts.values() for part in names})
+  _check_arguments(restored, all_parts, ratios, metric_names)
+  source, references = _split_references(restored, directory, split)
+  caption = captioner_of(restored, source, list(references.captions))
+  unchanged = dict.fromkeys(all_parts, 0.0)
+
+  with contextlib.ExitStack() as stack:
+    meteor = stack.enter_context(Meteor()) if 'METEOR' in metric_names else None
+
+    def scores_at(ratios: Mapping[str, float]) -> dict[str, float]:
+      return metrics.score(caption(ratios), references, metric_names, meteor_process=meteor)[0]
+
+    original = scores_at(unchanged)
+    log(f'unchanged: {_line(original)}')
+    curves = []
+    for attention, names in parts.items():
+      for ratio in ratios:
+        scores = scores_at({**unchanged, **dict.fromkeys(names, ratio)}) if ratio else original
+        relative = {k: v / original[k] if original[k] else None for k, v in scores.items()}
+        curves.append(
+          {'attention': attention, 'ratio': ratio, 'scores': scores, 'relative': relative}
+        )
+        log(f'{attention} without the smallest {ratio:g}: {_line(scores)}')
+  return {
+    'checkpoint': str(restored.path),
+    'data': directory,
+    'split': split,
+    'videos': len(references.captions),
+    'original': original,
+    'curves': curves,
+  }
+
+
+def _check_arguments(
+  restored: Restored,
+  attentions: Sequence[str],
+  ratios: Sequence[float],
+  metric_names: Sequence[str],
+) -> None:
+  known = attention_names(restored)
+  if unknown := [name for name in attentions if name not in known]:
     raise ConfigError(
       f'--attention: the model {restored.config.model.name!r} has no attention '
-      f'{", ".join(map(repr, unknown))}; it has: {", ".join(has) or "none"}'
+      f'{", ".join(map(repr, unknown))}; it has: {", ".join(known) or "none"}'
     )
   if not ratios or any(not 0 <= ratio <= 1 for ratio in ratios):
-    raise ConfigError(f'--ratios: shares from 0 to 1 expected, got {list(ratios)}')
-  if not wanted or (strange := [name for name in wanted if name not in metrics.METRICS]):
-    raise ConfigError(f'--metrics: unknown {strange}; known: {", ".join(metrics.METRICS)}')
+    raise ConfigError(f'--ratios: numbers from 0 to 1 expected, got {list(ratios)}')
+  unknown = [name for name in metric_names if name not in metrics.METRICS]
+  if unknown or not metric_names:
+    raise ConfigError(f'--metrics: unknown {unknown}; known: {", ".join(metrics.METRICS)}')
+
+
+def _split_references(
+  restored: Restored, directory: str, split: str
+) -> tuple[SplitSource, metrics.References]:
+  """A split of a data set that fits the checkpoint, and its tokenised references."""
   manifest = read_manifest(directory)
   if split not in manifest.splits:
     raise DataError(f'{directory} has no split {split!r}; it has: {", ".join(manifest.splits)}')
   evaluate.check_streams(restored, manifest, directory)
   source = open_split(directory, split)
-  texts = list(pipeline.read_texts(source, restored.config.data.threads))
-  if not any(video.captions for video in texts):
+  videos = list(pipeline.read_texts(source, restored.config.data.threads))
+  if not any(video.captions for video in videos):
     raise MetricError(f'split {split!r} of {directory} has no references to score captions with')
   require_java()
   references = metrics.prepare_references(
-    {v.video_id: list(v.captions) for v in texts}, by_character=restored.vocabulary.by_character
+    {video.video_id: list(video.captions) for video in videos},
+    by_character=restored.vocabulary.by_character,
   )
-  caption = captioner_of(restored, source, [video.video_id for video in texts])
-  nothing = dict.fromkeys(used, 0.0)
-
-  with contextlib.ExitStack() as stack:
-    meteor = stack.enter_context(Meteor()) if 'METEOR' in wanted else None
-
-    def scores_at(ratios: Mapping[str, float]) -> dict[str, float]:
-      return metrics.score(caption(ratios), references, wanted, meteor_process=meteor)[0]
-
-    original = scores_at(nothing)
-    say(f'as it is: {_line(original)}')
-    curves = []
-    for name, names in parts.items():
-      for ratio in ratios:
-        scores = scores_at({**nothing, **dict.fromkeys(names, ratio)}) if ratio else original
-        relative = {k: v / original[k] if original[k] else None for k, v in scores.items()}
-        curves.append({'attention': name, 'ratio': ratio, 'scores': scores, 'relative': relative})
-        say(f'{name} without the smallest {ratio:g}: {_line(scores)}')
-  return {
-    'checkpoint': str(restored.path),
-    'data': directory,
-    'split': split,
-    'videos': len(texts),
-    'original': original,
-    'curves': curves,
-  }
+  return source, references
 
 
 def _line(scores: Mapping[str, float]) -> str:
@@ -221,7 +243,7 @@ def table(result: Mapping) -> str:
 
 
 def plot(result: Mapping, path: str | pathlib.Path) -> None:
-  """Draws the scores as shares of the original ones, a panel for each attention.
+  """Draws the scores as fractions of the original ones, a panel for each attention.
 
   Raises:
     ModuleNotFoundError: matplotlib is not installed; says how to install it.
@@ -239,7 +261,7 @@ def plot(result: Mapping, path: str | pathlib.Path) -> None:
         markersize=3,
         label=name,
       )
-    panel.set(title=attention, xlabel='share of smallest weights left out')
+    panel.set(title=attention, xlabel='share of smallest weights dropped')
     panel.grid(alpha=0.3)
   panels[0].set_ylabel('score / original score')
   if panels[0].lines:
@@ -259,24 +281,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add('--data', metavar='DIR', help='data set folder (default: the one trained on)')
   add('--split', default='val', help='of the data set (default: %(default)s)')
   add('--attention', required=True, metavar='NAME,…', help='attentions, one curve each')
-  add('--ratios', default=RATIOS, metavar='R,…', help='shares to leave out (default: %(default)s)')
+  add('--ratios', default=RATIOS, metavar='R,…', help='shares to drop (default: %(default)s)')
   add('--metrics', default=','.join(metrics.METRICS), help='of: %(default)s')
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--json', metavar='FILE', help='write all scores there')
   add('--plot', metavar='FILE', help='draw the curves there (.png, .pdf, .svg)')
   options = parser.parse_args(arguments)
   logging.basicConfig(format='%(message)s')
-  logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax tells of each file it touches
+  logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
     ratios = [float(ratio) for ratio in options.ratios.split(',')]
   except ValueError:
-    parser.error(f'--ratios={options.ratios}: numbers with commas between expected')
+    parser.error(f'--ratios={options.ratios}: comma-separated numbers expected')
   try:
-    # Before the work, not after it: can the results be drawn and written?
+    # Before the work: can the results be drawn and written?
     if options.plot:
       forms = figure().canvas.get_supported_filetypes()
       if (form := pathlib.Path(options.plot).suffix.removeprefix('.').lower()) not in forms:
-        raise UserError(f'--plot={options.plot}: no picture is {form!r}; known: {", ".join(forms)}')
+        raise UserError(
+          f'--plot={options.plot}: unknown image format {form!r}; known: {", ".join(forms)}'
+        )
     for flag, file in (('--json', options.json), ('--plot', options.plot)):
       if file:
         check_output(flag, file)
@@ -289,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
       options.attention.split(','),
       ratios,
       options.metrics.split(','),
-      say=lambda line: print(line, file=sys.stderr, flush=True),
+      log=lambda line: print(line, file=sys.stderr, flush=True),
     )
     print(f'{result["checkpoint"]}, {options.split}, {result["videos"]} videos')
     print(table(result))

@@ -1,4 +1,9 @@
-"""Finished runs, read back: which config file and variant made a workdir, and what it scored."""
+"""Reads finished runs: the config file and variant of a workdir, and its scores.
+
+The package ``configs`` is imported by name, in ``_config_file``, and its config files are loaded
+from their path: ``configs`` is the user's to change, like the files that ``--config`` names, and
+nothing in ``vidcap_jax`` imports it. Only what reads the runs of published tables needs it.
+"""
 
 import dataclasses
 import importlib
@@ -11,16 +16,16 @@ from vidcap_jax import config_files, variants
 from vidcap_jax.config_diff import as_saved, differing
 from vidcap_jax.errors import ConfigError, UserError
 
-# Settings that say where and how a run went, not what it trained.
-_CIRCUMSTANCES = (
+# Settings that don't change what is trained: where the data is, the seed, devices, logging.
+_RUN_SETTINGS = (
   *('source', 'seed', 'seeds', 'data.dir', 'data.threads', 'data.workers', 'data.recipe'),
   *('eval.batch_size', 'eval.splits', 'checkpoint', 'log', 'mesh'),
 )
-_NEEDED = ('VARIANTS', 'get_config')  # what a config file defines for these runs to be read
+_NEEDED = ('VARIANTS', 'get_config')  # what a config file must define for its runs to be read
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class ConfigVariant:
   """A config file's name, without folders, and a value for each part of its variant."""
 
   file: str
@@ -41,38 +46,39 @@ class Run:
 
   Attributes:
     workdir: the folder.
-    made: by which config.
-    changed: dotted setting -> (the config's value, the run's) where flags changed what is trained.
-    seeds: how many runs the scores are of.
+    config: the config file and variant it was started with.
+    changed: dotted setting -> (the config's value, the run's value), for settings of the training
+      that flags changed.
+    seeds: the number of runs that the scores are the mean of.
     scores: split -> metric -> score, as fractions; empty for a run that is not finished.
-    data: split -> the data set's name, how many videos were scored, and how the decoding differed
-      from the run's own, as `--mode=evaluate --decode=…` may leave it.
+    data: split -> the data set's name, the number of videos scored, and decoding settings that
+      differ from the run's, as ``--mode=evaluate --decode=…`` leaves them.
   """
 
   workdir: pathlib.Path
-  made: Made
+  config: ConfigVariant
   changed: Mapping[str, tuple[Any, Any]]
   seeds: int
   scores: Mapping[str, Mapping[str, Score]]
   data: Mapping[str, str]
 
 
-def made_by(source: str) -> Made:
-  """What a ``--config`` string asks for, with defaults filled in, so that equal runs are equal.
+def config_variant(source: str) -> ConfigVariant:
+  """What a ``--config`` string names, with defaults filled in, so that equal configs are equal.
 
   Raises:
     ConfigError: no file of that name in ``configs``, or a variant that it does not know.
   """
   path, variant = _config_file(source)
   known = config_files.load(path, _NEEDED).VARIANTS
-  return Made(path.name, variants.read_variant(variant, **known))
+  return ConfigVariant(path.name, variants.read_variant(variant, **known))
 
 
 def find(folder: str) -> tuple[list[Run], list[str]]:
-  """The runs in a folder of workdirs, by name, and a line for each that can't be told.
+  """The runs in a folder of workdirs, by name, and a line for each workdir that can't be read.
 
   Args:
-    folder: holds the workdirs; or is one itself.
+    folder: of workdirs; or a workdir.
 
   Raises:
     UserError: no such folder.
@@ -80,16 +86,16 @@ def find(folder: str) -> tuple[list[Run], list[str]]:
   root = pathlib.Path(folder)
   if not root.is_dir():
     raise UserError(f'--runs={folder}: no such folder')
-  found, problems = [], []
+  runs, problems = [], []
   for workdir in [root] if _configs(root) else sorted(root.iterdir()):
     if not (configs := _configs(workdir)):
       continue
     try:
-      found.append(_read(workdir, configs))
+      runs.append(_read(workdir, configs))
     except (ConfigError, OSError, ValueError, KeyError, TypeError) as error:
       reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
       problems.append(f'{workdir}: {reason}')
-  return found, problems
+  return runs, problems
 
 
 def _configs(workdir: pathlib.Path) -> list[pathlib.Path]:
@@ -102,50 +108,50 @@ def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> Run:
   saved = json.loads(configs[0].read_text())
   source = saved.get('source')
   if not source:
-    raise ConfigError('its config.json does not say which config file made it')
-  made = made_by(source)
+    raise ConfigError('its config.json does not name the config file it was started with')
+  config = config_variant(source)
   path, variant = _config_file(source)
-  ours = as_saved(config_files.load(path, _NEEDED).get_config(variant))
+  current = as_saved(config_files.load(path, _NEEDED).get_config(variant))
   changed = {
     key: values
-    for key, values in differing(ours, saved).items()
-    if not any(key == name or key.startswith(f'{name}.') for name in _CIRCUMSTANCES)
+    for key, values in differing(current, saved).items()
+    if not any(key == name or key.startswith(f'{name}.') for name in _RUN_SETTINGS)
   }
   reports = {
     path.parent.name: json.loads(path.read_text())
     for path in sorted(configs[0].parent.glob('eval/*/metrics.json'))
   }
   reports = {split: report for split, report in reports.items() if report['references']}
-  data = {split: _scored(report, saved) for split, report in reports.items()}
+  data = {split: _data_of(report, saved) for split, report in reports.items()}
   if configs[0].parent == workdir:
     scores = {
       split: {k: Score(v) for k, v in report.items() if isinstance(v, float)}
       for split, report in reports.items()
     }
-    return Run(workdir, made, changed, 1, scores, data)
+    return Run(workdir, config, changed, 1, scores, data)
   seeds = workdir / 'seeds.json'
   if not seeds.is_file():
-    return Run(workdir, made, changed, len(configs), {}, {})
+    return Run(workdir, config, changed, len(configs), {}, {})
   summary = json.loads(seeds.read_text())
   scores = {
     split: {name: Score(s['mean'], s['stdev']) for name, s in metrics.items()}
     for split, metrics in summary['scores'].items()
   }
-  return Run(workdir, made, changed, len(summary['seeds']), scores, data)
+  return Run(workdir, config, changed, len(summary['seeds']), scores, data)
 
 
-def _scored(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
-  """What a report is of: see ``Run.data``."""
-  own = {**saved['decode'], **saved['stages'].get(report['stage'], {}).get('decode', {})}
+def _data_of(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
+  """What a report scored: see ``Run.data``."""
+  run_decode = {**saved['decode'], **saved['stages'].get(report['stage'], {}).get('decode', {})}
   changes = [
-    f'{key}={now!r}' for key, now in report.get('decode', {}).items() if now != own.get(key)
+    f'{key}={now!r}' for key, now in report.get('decode', {}).items() if now != run_decode.get(key)
   ]
-  about = f'{report["data"]["name"]}, {report["videos"]} videos'
-  return f'{about}; decoded with {", ".join(changes)}' if changes else about
+  data = f'{report["data"]["name"]}, {report["videos"]} videos'
+  return f'{data}; decoded with {", ".join(changes)}' if changes else data
 
 
 def _config_file(source: str) -> tuple[pathlib.Path, str]:
-  """The file of the package ``configs``, under its name of today, and the variant."""
+  """The file in the package ``configs``, under its current name, and the variant."""
   path, _, variant = source.partition(':')
   package = str(importlib.import_module('configs').__file__)
   file = pathlib.Path(package).with_name(pathlib.PurePath(path).name)

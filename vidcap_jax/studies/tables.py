@@ -1,11 +1,11 @@
-"""The papers' result tables, with what our runs reached beside the published figures.
+"""The papers' result tables, with the scores of your runs below the published figures.
 
   python -m vidcap_jax.studies.tables
   python -m vidcap_jax.studies.tables --paper=stats --table=1 --runs=runs
 
-The first lists the papers and their tables. The published figures, in ``published.json``, are the
-papers' own, in their units. Each row of a paper's model or baseline names the config and variant
-that trains it; rows of other people's methods have none.
+The first command lists the papers and their tables. The published figures, in ``published.json``,
+are those of the papers, in their units. Each row of a paper's model or baseline names the config
+and variant that trains it; rows of other authors' methods have none.
 """
 
 import argparse
@@ -30,9 +30,9 @@ class Row:
   Attributes:
     name: as the paper calls it, shortened.
     data, split: the data set and what was scored.
-    published: metric -> figure in the paper's unit, None where it has none.
+    published: metric -> figure in the paper's unit, None where the paper has none.
     config: ``configs/FILE.py:VARIANT`` that trains it, or None.
-    missing: why a row of the paper's own has no config; empty for others.
+    missing: why a row of the paper's own method has no config; empty for others.
   """
 
   name: str
@@ -58,7 +58,7 @@ class Table:
 
 
 def papers() -> dict[str, dict]:
-  """What ``published.json`` holds."""
+  """The contents of ``published.json``."""
   return json.loads(_PUBLISHED.read_text())
 
 
@@ -81,7 +81,7 @@ def read(paper: str, number: str | None = None) -> list[Table]:
 
 
 def listing() -> str:
-  """Every paper and table there is."""
+  """Lists every paper and its tables."""
   lines = []
   for name, paper in papers().items():
     lines.append(f'--paper={name}  {_cited(paper)}')
@@ -113,16 +113,16 @@ def _table(name: str, paper: Mapping, number: str) -> Table:
 
 
 def measured(row: Row, found: Sequence[runs.Run]) -> list[runs.Run]:
-  """The runs that the row's config and variant made."""
+  """The runs of the row's config and variant."""
   if row.config is None or not found:
     return []
-  made = runs.made_by(row.config)
-  return [run for run in found if run.made == made]
+  config = runs.config_variant(row.config)
+  return [run for run in found if run.config == config]
 
 
 def render(table: Table, found: Sequence[runs.Run]) -> str:
   """The table as text, each row's runs below it."""
-  lines: list[tuple[str, list[str], str]] = []  # name, a cell for each metric, what follows
+  lines: list[tuple[str, list[str], str]] = []  # name, a cell for each metric, remark
   group = None
   for row in table.rows:
     if (row.data, row.split) != group:
@@ -137,8 +137,8 @@ def render(table: Table, found: Sequence[runs.Run]) -> str:
   name_width = max(len(name) for name, _, _ in lines)
   widths = [max(len(cells[i]) for _, cells, _ in lines) for i in range(len(table.metrics))]
   text = [
-    f'{name:<{name_width}}  {"  ".join(c.rjust(w) for c, w in zip(cells, widths))}  {rest}'.rstrip()
-    for name, cells, rest in lines
+    f'{name:<{name_width}}  {"  ".join(c.rjust(w) for c, w in zip(cells, widths))}  {note}'.rstrip()
+    for name, cells, note in lines
   ]
   return '\n'.join([table.title, *filter(None, [table.note]), '', *text])
 
@@ -157,7 +157,7 @@ def _measured_cell(table: Table, score: runs.Score | None) -> str:
 
 
 def _about(run: runs.Run, split: str) -> str:
-  """What there is to know of a run's figures: data, seeds, changed settings."""
+  """What a run's figures depend on: data, seeds, changed settings."""
   parts = [run.data.get(split, f'no scores of {split} yet')]
   if run.seeds > 1:
     parts.append(f'{run.seeds} seeds')
@@ -168,12 +168,12 @@ def _about(run: runs.Run, split: str) -> str:
 
 
 def as_json(tables: Sequence[Table], found: Sequence[runs.Run]) -> list[dict]:
-  """One object a row: its published figures and our runs', in the paper's unit."""
+  """One object per row: its published figures and those of the runs, in the paper's unit."""
   rows = []
   for table in tables:
     scale = _SCALES[table.unit]
     for row in table.rows:
-      ours = [
+      measurements = [
         {
           'workdir': str(run.workdir),
           'data': run.data.get(row.split),
@@ -188,7 +188,7 @@ def as_json(tables: Sequence[Table], found: Sequence[runs.Run]) -> list[dict]:
         for run in measured(row, found)
       ]
       source = {'paper': table.paper, 'table': table.number, 'unit': table.unit}
-      rows.append({**source, **dataclasses.asdict(row), 'measured': ours})
+      rows.append({**source, **dataclasses.asdict(row), 'measured': measurements})
   return rows
 
 
@@ -199,19 +199,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
     epilog='To train a row: python -m vidcap_jax.main --config=CONFIG --config.data.dir=DIR '
-    '--workdir=RUNS/NAME\nwith the CONFIG that stands behind it; --config.seeds=0,1,2 for mean and '
-    'deviation.\nA run is put under a row if that config and variant made it. Settings that flags\n'
-    'changed are named beside it; :runlocal rehearsals are left out.',
+    '--workdir=RUNS/NAME\nwith the CONFIG at the end of its line; --config.seeds=0,1,2 for a mean\n'
+    'and deviation.\nA run is listed under the row of its config and variant, with the settings\n'
+    'that flags changed; short :runlocal runs are left out.',
   )
-  parser.add_argument('--paper', help='its name; without: the papers and tables there are')
-  parser.add_argument('--table', metavar='NUMBER', help="of the paper's; default: all")
+  parser.add_argument('--paper', help='its name; without it the papers and tables are listed')
+  parser.add_argument('--table', metavar='NUMBER', help='of the paper; default: all')
   parser.add_argument('--runs', metavar='DIR', help='a folder of workdirs, or a workdir')
   parser.add_argument('--json', metavar='FILE', help='also write the rows there')
   options = parser.parse_args(arguments)
   try:
     if options.paper is None:
       if options.table or options.runs or options.json:
-        raise UserError('--table, --runs and --json want a --paper')
+        raise UserError('--table, --runs and --json need a --paper')
       print(listing())
       return
     tables = read(options.paper, options.table)

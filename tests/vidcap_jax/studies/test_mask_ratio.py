@@ -49,7 +49,7 @@ def test_of_equal_weights_the_first_go_first():
 
 
 @pytest.mark.parametrize('slots', [1, 2, 3, 7, 10, 20, 60])
-def test_as_many_go_as_the_ratio_says(slots):
+def test_the_ratio_of_weights_is_dropped(slots):
   """And none that is not valid is ever chosen, whatever it holds."""
   rng = np.random.default_rng(slots)
   weights = np.concatenate([rng.dirichlet(np.ones(slots), 3), np.zeros((3, 2))], 1)
@@ -151,12 +151,12 @@ def test_results_are_shares_of_the_original(result):
 @pytest.mark.parametrize(
   ('changes', 'error', 'message'),
   [
-    ({'attentions': ['spatial']}, ConfigError, "has no attention 'spatial'; it has: temporal"),
-    ({'attentions': ['temporal+x']}, ConfigError, "has no attention 'x'; it has: temporal"),
-    ({'ratios': [0.5, 1.5]}, ConfigError, r'--ratios: shares from 0 to 1 expected'),
-    ({'wanted': ['SPICE']}, ConfigError, r"--metrics: unknown \['SPICE'\]; known: BLEU"),
-    ({'split': 'valid'}, DataError, "no split 'valid'; it has: train, val, test"),
-    ({'split': 'test'}, MetricError, "split 'test' of .* has no references"),
+    ({'attentions': ['spatial']}, ConfigError, "--attention: .*'spatial'.* temporal"),
+    ({'attentions': ['temporal+x']}, ConfigError, "--attention: .*'x'.* temporal"),
+    ({'ratios': [0.5, 1.5]}, ConfigError, r'--ratios: .*1\.5'),
+    ({'metric_names': ['SPICE']}, ConfigError, r"--metrics: unknown \['SPICE'\]; known: BLEU"),
+    ({'split': 'valid'}, DataError, "split 'valid'.* train, val, test"),
+    ({'split': 'test'}, MetricError, "split 'test' .*references"),
   ],
 )
 def test_wrong_arguments(changes, error, message, restored, tiny_data):
@@ -165,7 +165,7 @@ def test_wrong_arguments(changes, error, message, restored, tiny_data):
     mask_ratio.measure(restored, tiny_data, **arguments)
 
 
-def test_the_names_are_those_that_a_model_asks_for(restored):
+def test_attention_names_are_those_of_the_model(restored):
   module = models.build({**restored.config.model, 'variant': 'vanilla'}, len(restored.vocabulary))
   assert mask_ratio.attention_names(restored) == ['temporal']
   vanilla = dataclasses.replace(restored, module=module)
@@ -181,19 +181,19 @@ def test_the_command(tiny_run, tiny_data, tmp_path, capsys):
   assert [row['ratio'] for row in result['curves']] == [0, 1]
   assert mask_ratio.table(result) in capsys.readouterr().out
   assert (tmp_path / 'x.png').read_bytes().startswith(b'\x89PNG')
-  with pytest.raises(SystemExit, match='error: --attention: .* it has: temporal'):
+  with pytest.raises(SystemExit, match='error: --attention: .* temporal'):
     mask_ratio.main([*arguments, '--attention=spatial'])
 
 
 @pytest.mark.parametrize(
   ('flag', 'message'),
   [
-    ('--json=/dev/null/x', '--json=/dev/null/x: cannot write to /dev/null'),
-    ('--plot=/dev/null/x.png', '--plot=/dev/null/x.png: cannot write to /dev/null'),
-    ('--plot=x.jpog', "--plot=x.jpog: no picture is 'jpog'; known: .*png"),
+    ('--json=/dev/null/x', '--json=/dev/null/x: .*/dev/null'),
+    ('--plot=/dev/null/x.png', '--plot=/dev/null/x.png: .*/dev/null'),
+    ('--plot=x.jpog', "--plot=x.jpog: .*'jpog'.*png"),
   ],
 )
-def test_outputs_are_tried_before_the_work(flag, message):
+def test_output_paths_are_checked_first(flag, message):
   pytest.importorskip('matplotlib')
   with pytest.raises(SystemExit, match=f'^error: {message}'):
     mask_ratio.main(['--checkpoint=/nowhere', '--attention=temporal', flag])

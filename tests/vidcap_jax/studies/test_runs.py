@@ -1,4 +1,4 @@
-"""Runs that are found, and their settings of decoding."""
+"""Reading runs from workdirs."""
 
 import json
 
@@ -28,11 +28,11 @@ def test_other_decoding_than_the_runs_own_is_shown(tmp_path):
   assert run.changed == {'decode.beam': (5, 2)}
 
 
-def test_equal_settings_are_equal_however_they_are_asked_for():
+def test_equal_configs_are_equal_however_they_are_named():
   asked = ['configs/vatex_fusion.py', 'vatex_fusion.py:fusion', '/x/vatex_fusion.py:variant=fusion']
-  assert len({str(runs.made_by(source)) for source in asked}) == 1
-  with pytest.raises(ConfigError, match='there is no config file configs/nothing.py'):
-    runs.made_by('configs/nothing.py')
+  assert len({str(runs.config_variant(source)) for source in asked}) == 1
+  with pytest.raises(ConfigError, match='configs/nothing.py'):
+    runs.config_variant('configs/nothing.py')
 
 
 def test_runs_of_a_config_that_has_another_name_now(tmp_path):

@@ -83,7 +83,7 @@ def test_figures_as_printed_in_the_papers(paper, number, name, data, figures):
 # ---------------------------------------------------------------- what was measured
 
 
-def test_a_run_stands_below_the_row_that_it_reproduces(tmp_path, capsys):
+def test_a_run_is_listed_below_the_row_of_its_config(tmp_path, capsys):
   scored(made(tmp_path / 'a', '/else/where/vatex_fusion.py:temporal'))
   scored(made(tmp_path / 'b', 'configs/vatex_fusion.py:variant=spatial', train__epochs=3.0))
   made(tmp_path / 'c', 'configs/vatex_fusion.py:vanilla')
@@ -127,7 +127,7 @@ def test_seeds_give_mean_and_deviation(tmp_path):
   assert lines(text, 'ours: work')[0].endswith('-  50.0 ± 1.2  mine, 3 videos; 2 seeds')
 
 
-def test_runs_that_cannot_be_told_are_named(tmp_path, capsys):
+def test_workdirs_that_cannot_be_read_are_listed(tmp_path, capsys):
   save(tmp_path / 'old' / 'config.json', {'seed': 0})
   save(tmp_path / 'other' / 'config.json', {'source': 'mine/special.py:x'})
   save(tmp_path / 'gone' / 'config.json', {'source': 'configs/vatex_fusion.py:sideways'})
@@ -136,14 +136,14 @@ def test_runs_that_cannot_be_told_are_named(tmp_path, capsys):
   tables.main(['--paper=stats', '--table=1', f'--runs={tmp_path}'])
   text = capsys.readouterr().out
   assert '0 of 4 runs' in text
-  told = ''.join(lines(text, 'left out'))
+  reasons = '\n'.join(lines(text, 'left out'))
   for reason in (
-    'old: its config.json does not say which config file made it',
-    'other: there is no config file configs/special.py',
-    "gone: unknown variant 'sideways'",
+    'old: .*config.json',
+    'other: .*configs/special.py',
+    "gone: .*'sideways'",
     'torn: JSONDecodeError',
   ):
-    assert reason in told
+    assert re.search(reason, reasons)
 
 
 # ---------------------------------------------------------------- the command
@@ -152,22 +152,22 @@ def test_runs_that_cannot_be_told_are_named(tmp_path, capsys):
 @pytest.mark.parametrize(
   ('arguments', 'message'),
   [
-    (['--paper=nobody'], "unknown paper 'nobody'; known: temporal_spatial_fusion, stats, ref"),
-    (['--paper=stats', '--table=9'], "paper 'stats' has no table '9'; known: 1, 2, 3, 4"),
-    (['--table=1'], '--table, --runs and --json want a --paper'),
-    (['--paper=stats', '--runs=/nowhere'], '--runs=/nowhere: no such folder'),
+    (['--paper=nobody'], "'nobody'.* temporal_spatial_fusion, stats, ref"),
+    (['--paper=stats', '--table=9'], "'stats' .*'9'.* 1, 2, 3, 4"),
+    (['--table=1'], '--table, --runs and --json .* --paper'),
+    (['--paper=stats', '--runs=/nowhere'], '--runs=/nowhere: '),
     (
       ['--paper=stats', '--runs=/nowhere', '--json=/dev/null/x'],
-      '--json=/dev/null/x: cannot write to /dev/null (Not a directory)',
+      '--json=/dev/null/x: .*/dev/null',
     ),
   ],
 )
 def test_wrong_commands(arguments, message):
-  with pytest.raises(SystemExit, match=re.escape(f'error: {message}')):
+  with pytest.raises(SystemExit, match=f'error: .*{message}'):
     tables.main(arguments)
 
 
-def test_without_a_paper_those_there_are_are_listed(capsys):
+def test_without_a_paper_all_are_listed(capsys):
   tables.main([])
   text = capsys.readouterr().out
   for paper, about in PAPERS.items():
