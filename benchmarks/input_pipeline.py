@@ -54,7 +54,7 @@ def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -
   counts = np.array([len(video.captions) for video in texts])
   order = TrainOrder(counts, batch_size, 1, seed=0)
   sizes = default_sizes(manifest.streams)
-  cached = cache.keep(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
+  cached = cache.load_features(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
   shape = pipeline.BatchShape(cached.streams, sizes, vocabulary.max_words + 1)
   reading = pipeline.Reading(threads=threads, workers=workers if mode == 'none' else 0)
   steps = range(sys.maxsize // batch_size)

@@ -1,9 +1,9 @@
-"""What a batch is, and how records become one: fitting to static sizes, padding, stacking.
+"""Makes batches of records: subsamples them to static sizes, pads and stacks them.
 
 A batch is a dict of numpy arrays, the same for training, evaluation and prediction:
 
-  features[name]  as stored: (B, T, D) sequence, (B, D) vector, (B, T, N, D) grid and regions;
-                  a grid's cells are flattened row by row; padding is zero
+  features[name]  (B, T, D) sequence, (B, D) vector, (B, T, N, D) grid and regions, in the stored
+                  dtype; a grid's cells are flattened row by row; padding is zero
   masks[name]     bool, the same without D; False for padding, for a stream that the video lacks
                   and for a region whose features are all zero
   captions        int32 (B, S, L): words, EOS, PAD; an unused slot is all PAD
@@ -33,14 +33,14 @@ def default_sizes(
   """Static sizes of a batch by stream name: the axes between B and D.
 
   A sequence has (T,), a grid and regions (T, N), a vector (). T is that of the longest video, at
-  most max_frames. Streams that share a clock (``blocks``: frames to a unit of it) get the same
-  number of whole units.
+  most max_frames. Streams that share a clock (``blocks``: stream name -> frames per unit of the
+  clock) get the same number of whole units.
   """
   sizes: dict[str, tuple[int, ...]] = {}
-  on_clock = [s for s in streams if s.name in blocks]
-  units = max([1, *(-(-s.longest // blocks[s.name]) for s in on_clock)])
-  if max_frames is not None and on_clock:
-    units = min(units, max(1, max_frames // max(blocks[s.name] for s in on_clock)))
+  clocked = [s for s in streams if s.name in blocks]
+  units = max([1, *(-(-s.longest // blocks[s.name]) for s in clocked)])
+  if max_frames is not None and clocked:
+    units = min(units, max(1, max_frames // max(blocks[s.name] for s in clocked)))
   for stream in streams:
     longest = stream.longest if max_frames is None else min(stream.longest, max_frames)
     frames = units * blocks[stream.name] if stream.name in blocks else max(1, longest)
@@ -56,22 +56,23 @@ def default_sizes(
 
 
 def subsample(frames: int, size: int, block: int = 1) -> np.ndarray:
-  """Which of `frames` frames to keep, at most `size` of them, as indices in order.
+  """Indices of at most `size` of `frames` frames, in order.
 
-  Evenly spaced, always the same, with the first and the last; the middle one if only one is kept.
-  Of streams that share a clock whole blocks of frames are kept (the last may be cut short).
+  They are evenly spaced, deterministic, and include the first and the last frame; a single one is
+  the middle frame. With ``block`` > 1, for streams that share a clock, whole blocks of frames are
+  chosen (the last one may be shorter).
   """
   if frames <= size:
     return np.arange(frames)
-  units, kept = -(-frames // block), size // block
-  chosen = np.rint(np.linspace(0, units - 1, kept)) if kept > 1 else np.array([units // 2])
+  units, count = -(-frames // block), size // block
+  chosen = np.rint(np.linspace(0, units - 1, count)) if count > 1 else np.array([units // 2])
   chosen = chosen.astype(int)[:, None] * block + np.arange(block)  # (units, block)
   return chosen[chosen < frames]
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """One row of a batch before stacking; features are cut to size, not padded yet."""
+  """One row of a batch before stacking; features are subsampled but not padded."""
 
   video_index: int
   features: Mapping[str, np.ndarray]
@@ -88,7 +89,7 @@ def empty_batch(
   captions_per_video: int,
   length: int,
 ) -> dict:
-  """A batch of padding rows: the shapes and dtypes of all batches of these sizes."""
+  """A batch of padding rows, with the shapes and dtypes of all batches of these sizes."""
   shapes = {s.name: (rows, *sizes[s.name]) for s in streams}
   return {
     'features': {s.name: np.zeros((*shapes[s.name], s.channels), s.dtype) for s in streams},
@@ -111,18 +112,18 @@ def read_row(
   blocks: Mapping[str, int],
   row: tuple[int, np.ndarray | None],
 ) -> Row:
-  """Reads a video and fits it to the sizes of a batch.
+  """Reads a video and subsamples it to the sizes of a batch.
 
   Args:
     source: a split, or any sequence of videos.
     vocabulary: encodes the captions.
-    streams: those to keep.
-    sizes: by stream name; of a longer video frames are subsampled, of more regions the first kept.
+    streams: the streams to read.
+    sizes: by stream name; frames of longer videos are subsampled, only the first regions are taken.
     captions_per_video: S.
     length: L.
     blocks: see ``default_sizes``.
-    row: index of the video, -1 for padding, and which captions (S,), -1 for none; None stands for
-      the first S.
+    row: the video's index, -1 for padding; and its captions' indices (S,), -1 for unused slots, or
+      None for the first S.
 
   Raises:
     DataError: the video lacks a stream or has one of another shape than the stream's.
@@ -147,12 +148,12 @@ def fit(
   blocks: Mapping[str, int],
   video: Video,
 ) -> dict[str, np.ndarray]:
-  """A video's features cut to the sizes of a batch, by stream name; see ``read_row``."""
+  """A video's features by stream name, subsampled to the sizes of a batch; see ``read_row``."""
   return {s.name: _fit(video, s, sizes[s.name], blocks.get(s.name, 1)) for s in streams}
 
 
 def _fit(video: Video, stream: Stream, size: Sequence[int], block: int) -> np.ndarray:
-  """A video's array of a stream, (T', D) or (T', N', D), with T' and N' no more than the size."""
+  """A video's array of a stream, (T', D) or (T', N', D), with T' and N' at most the size."""
   array = video.features.get(stream.name)
   if array is None:
     have = ', '.join(video.features) or 'none'
@@ -186,7 +187,7 @@ def stack(
   length: int,
   rows: Sequence[Row],
 ) -> dict:
-  """A batch of these rows; whatever they do not fill is zero, masked or -1."""
+  """Stacks rows to a batch; what they don't fill is zero, masked, PAD or -1."""
   batch = empty_batch(streams, sizes, len(rows), captions_per_video, length)
   for r, row in enumerate(rows):
     if row.video_index < 0:
@@ -196,16 +197,16 @@ def stack(
     batch['key_frame'][r] = row.key_frame
     batch['captions'][r, : len(row.tokens)] = row.tokens
     batch['caption_index'][r, : len(row.tokens)] = row.caption_index
-    put(batch, r, streams, row.features)
+    fill_row(batch, r, streams, row.features)
   return batch
 
 
-def put(
-  batch: Mapping, r: int, streams: Sequence[Stream], fitted: Mapping[str, np.ndarray]
+def fill_row(
+  batch: Mapping, r: int, streams: Sequence[Stream], row_features: Mapping[str, np.ndarray]
 ) -> None:
   """Fills row ``r`` of an empty batch with features from ``fit``."""
   for stream in streams:
-    array = fitted[stream.name]
+    array = row_features[stream.name]
     features, mask = batch['features'][stream.name], batch['masks'][stream.name]
     if stream.kind == 'vector':
       if len(array):
@@ -217,14 +218,14 @@ def put(
 
 
 def _nonzero(array: np.ndarray) -> np.ndarray:
-  """Which vectors (…, D) have an entry that is not zero."""
-  if array.dtype == np.float16:  # any() takes 8 times as long over these as over integers
-    array = array.view(np.uint16) << 1  # without the sign: -0 is zero
+  """Which vectors (…, D) have a nonzero entry: bool (…,)."""
+  if array.dtype == np.float16:  # any() is 8 times slower for float16 than for integers
+    array = array.view(np.uint16) << 1  # drops the sign, as -0 counts as zero
   return np.asarray(array.any(axis=-1))
 
 
 def _cells(stream: Stream) -> int:
-  """N of a grid."""
+  """N, the cells of a grid."""
   _, rows, columns, _ = stream.shape
   if rows is None or columns is None:
     raise DataError(
@@ -234,7 +235,7 @@ def _cells(stream: Stream) -> int:
 
 
 def check_sizes(streams: Sequence[Stream], sizes: Mapping[str, Sequence[int]]) -> None:
-  """DataError unless every stream has a size of its kind."""
+  """Raises DataError unless every stream has a size with the axes of its kind."""
   axes = {'vector': '()', 'sequence': '(T,)', 'grid': '(T, N)', 'regions': '(T, N)'}
   for stream in streams:
     if stream.name not in sizes:

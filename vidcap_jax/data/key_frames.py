@@ -1,7 +1,7 @@
-"""Key frames from outside: their file, and videos that carry them.
+"""Key frames that another model chose: their file, and videos with them attached.
 
-A file is JSON: {"checkpoint": whose model chose, "max_frames": that frames are counted under,
-"splits": {split: {video id: frame}}}.
+The file is JSON: {"checkpoint": path of the model that chose them, "max_frames": the limit under
+which frames were counted, "splits": {split: {video id: frame}}}.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ def save(
 
 
 def load(path: epath.Path, max_frames: int) -> dict[str, int]:
-  """Video id -> key frame, of all splits.
+  """Reads a file of key frames: video id -> key frame, for all splits.
 
   Raises:
-    DataError: no such file, or its frames were counted otherwise than by ``max_frames``.
+    DataError: no such file, or its frames were counted under another ``max_frames``.
   """
   if not path.is_file():
     raise DataError(f"{path}: no such file; a stage with task 'key_frames' writes one")
@@ -35,14 +35,14 @@ def load(path: epath.Path, max_frames: int) -> dict[str, int]:
   if saved['max_frames'] != max_frames:
     raise DataError(
       f'{path}: frames were counted with data.max_frames {saved["max_frames"]}, now it is '
-      f'{max_frames}; set it to the same, or choose key frames anew'
+      f'{max_frames}; set the same value, or run the stage that chooses key frames again'
     )
   return {video: frame for split in saved['splits'].values() for video, frame in split.items()}
 
 
 @dataclasses.dataclass(frozen=True)
 class WithKeyFrames:
-  """The videos of a source with key frames from a table; see ``attach``."""
+  """The videos of a source, with key frames from a table; see ``attach``."""
 
   source: VideoSource
   table: Mapping[str, int]
@@ -56,13 +56,13 @@ class WithKeyFrames:
 
 
 def attach(source: VideoSource, table: Mapping[str, int]) -> VideoSource:
-  """The same videos with their key frames by id, -1 for those that the table lacks."""
+  """The same videos with their key frames, -1 for those that the table lacks."""
   return WithKeyFrames(source, table) if table else source
 
 
 def lacking(table: Mapping[str, int], ids: Iterable[str]) -> str:
-  """How many videos the table lacks, for people."""
-  absent = [video not in table for video in ids]
-  if not any(absent):
-    return f'all {len(absent)} videos have a saved key frame'
-  return f"{sum(absent)} of {len(absent)} videos have no saved key frame: the model's own is used"
+  """A line for the log: how many of the videos the table lacks."""
+  missing = [video not in table for video in ids]
+  if not any(missing):
+    return f'all {len(missing)} videos have a saved key frame'
+  return f"{sum(missing)} of {len(missing)} videos have no saved key frame: the model's own is used"

@@ -1,15 +1,16 @@
-"""Which video and which of its captions stand in row r of step s: arithmetic, no state, no files.
+"""Computes which video and which of its captions are in row r of step s, without state or files.
 
-Training goes in rounds. A round visits every video that still has unused captions once, with S of
-them; its last batch is filled up with empty rows, so no batch holds a video twice. An epoch is as
-many rounds as it takes to use every caption once. All of it is a function of (seed, step) and
-knows nothing of hosts, threads or devices: a run resumed at any step, on any number of hosts,
-sees the rows that an uninterrupted one sees.
+Training is divided into rounds. A round visits every video that still has unused captions once,
+with S of them; its last batch is padded with empty rows, so no batch holds a video twice. An epoch
+is as many rounds as it takes to use every caption once. The order is a function of (seed, step)
+only, not of hosts, threads or devices: a run that is resumed at any step, on any number of hosts,
+reads the rows that an uninterrupted one reads.
 
-A batch is as long as its longest caption, and among 64 captions one is nearly always long. So the
-lengths of captions may be given: a video's captions are then dealt out shortest first, each video
-beginning at another place, and a batch is made of videos whose turn it is with captions of about
-one length. The batches of a round come in any order, so that long and short ones alternate.
+A batch is as long as its longest caption, and of 64 captions one is nearly always long. If the
+lengths of captions are given, batches are therefore grouped by length. A video's captions are split
+into turns of S captions of increasing length; each video starts an epoch at a random turn; and
+videos whose turns have about the same length form a batch. The batches of a round are shuffled, so
+that long and short ones alternate.
 """
 
 import functools
@@ -18,12 +19,12 @@ import numpy as np
 
 from vidcap_jax.errors import DataError
 
-# Purposes of the random streams below, so that no two of them share numbers.
+# What each random stream below is for; the streams are independent.
 _VIDEOS, _CAPTIONS, _PLACES, _BATCHES = 0, 1, 2, 3
 
 
 def _random_keys(seed: int, purpose: tuple[int, ...], count: int) -> np.ndarray:
-  """`count` random uint64, to sort by. Raw generator output: numpy keeps it the same for ever."""
+  """`count` random uint64 to sort by: raw output of the generator, which numpy never changes."""
   sequence = np.random.SeedSequence(seed, spawn_key=purpose)
   return np.random.PCG64(sequence).random_raw(count)
 
@@ -54,13 +55,13 @@ class TrainOrder:
     seed: int,
     lengths: np.ndarray | None = None,
   ):
-    """Makes the order for videos with so many captions each.
+    """Makes the order of a split.
 
     Args:
-      caption_counts: (videos,).
+      caption_counts: (videos,), the number of captions of each video.
       batch_size, captions_per_video, seed: see the attributes.
-      lengths: tokens of every caption, video after video (their sum of counts,); captions are
-        then grouped by length. None draws them in any order.
+      lengths: the tokens of every caption, video after video (sum of caption_counts,), to group
+        batches by length; None for no grouping.
 
     Raises:
       DataError: no video has a caption, or a size is below 1, or the seed is negative.
@@ -90,7 +91,7 @@ class TrainOrder:
     self._last_steps = np.cumsum(self._round_steps)  # step at which each round is over
     self.steps_per_epoch = int(self._last_steps[-1])
     self._offsets = np.cumsum(counts) - counts
-    # Two of each: threads that read ahead are in the next round while others finish the last.
+    # Two of each are cached: threads that read ahead may be in the next round.
     self._round_videos = functools.lru_cache(2)(self._permuted_videos)
     self._caption_keys = functools.lru_cache(2)(self._epoch_keys)
     self._places = functools.lru_cache(2)(self._epoch_places)
@@ -101,7 +102,7 @@ class TrainOrder:
     return TrainOrder, (self.caption_counts, *sizes, self.seed, self.lengths)
 
   def _permuted_videos(self, epoch: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """The videos of a round, batch after batch, and the order in which its batches come."""
+    """The videos of a round, batch after batch, and the order in which its batches are used."""
     active = np.flatnonzero(self._visits > number)
     keys = _random_keys(self.seed, (_VIDEOS, epoch, number), len(active))
     steps = np.arange(self._round_steps[number])
@@ -114,18 +115,18 @@ class TrainOrder:
     return videos, steps[np.argsort(keys, kind='stable')]
 
   def _epoch_places(self, epoch: int) -> np.ndarray:
-    """Where each video begins among its turns in an epoch, (videos,)."""
+    """The turn at which each video starts an epoch, (videos,)."""
     keys = _random_keys(self.seed, (_PLACES, epoch), self.videos)
     return (keys % np.maximum(self._visits, 1).astype(np.uint64)).astype(np.int64)
 
   def _turn(self, epoch: int, number: int, videos):
-    """Which S of their captions videos show in a round: number of the turn, shortest first."""
+    """The turn of each video in a round; turns are numbered from the shortest captions up."""
     if self._longest is None:
       return number
     return (number + self._places(epoch)[videos]) % self._visits[videos]
 
   def _longest_of_turns(self, lengths: np.ndarray) -> np.ndarray:
-    """Tokens of the longest caption of each video's turns, (videos, rounds), 0 for none."""
+    """Tokens of the longest caption of each turn of each video, (videos, rounds); 0 for no turn."""
     S = self.captions_per_video
     longest = np.zeros((self.videos, self.rounds), np.int64)
     for video, (start, count) in enumerate(zip(self._offsets, self.caption_counts)):
@@ -135,17 +136,17 @@ class TrainOrder:
     return longest
 
   def _epoch_keys(self, epoch: int) -> np.ndarray:
-    """A key for every caption of the split; a video's captions are permuted by theirs."""
+    """A random key for every caption of the split, by which a video's captions are permuted."""
     return _random_keys(self.seed, (_CAPTIONS, epoch), int(self.caption_counts.sum()))
 
   def locate(self, step: int) -> tuple[int, int, int]:
-    """Epoch, round of the epoch and step of the round of a global step, all from 0."""
+    """A global step's epoch, round in that epoch and step in that round, all from 0."""
     epoch, step = divmod(step, self.steps_per_epoch)
     number = int(np.searchsorted(self._last_steps, step, side='right'))
     return epoch, number, step - (int(self._last_steps[number - 1]) if number else 0)
 
   def _batch(self, epoch: int, number: int, step: int) -> np.ndarray:
-    """The videos of a step of a round, fewer than B in one batch of it."""
+    """The videos of a step of a round, B or, in one batch of the round, fewer."""
     videos, batches = self._round_videos(epoch, number)
     first = int(batches[step]) * self.batch_size
     return videos[first : first + self.batch_size]
@@ -158,11 +159,11 @@ class TrainOrder:
     return int(self._longest[videos, self._turn(epoch, number, videos)].max())
 
   def row(self, step: int, r: int) -> tuple[int, np.ndarray]:
-    """What stands in row r (0 <= r < B) of the global batch of a step (from 0).
+    """Row r (0 <= r < B) of the global batch of a step (from 0).
 
     Returns:
-      The video's index, -1 for an empty row; and int32 (S,), which of its captions, -1 where a
-      slot is unused.
+      The video's index, -1 for an empty row; and its captions' indices, int32 (S,), -1 for unused
+      slots.
     """
     captions = np.full(self.captions_per_video, -1, np.int32)
     epoch, number, step = self.locate(step)
@@ -173,7 +174,7 @@ class TrainOrder:
     start, count = self._offsets[video], self.caption_counts[video]
     keys = self._caption_keys(epoch)[start : start + count]
     permuted = np.argsort(keys, kind='stable')
-    if self.lengths is not None:  # by length, equal ones in the drawn order
+    if self.lengths is not None:  # by length, captions of equal length in random order
       sizes = self.lengths[start : start + count][permuted]
       permuted = permuted[np.argsort(sizes, kind='stable')]
     first = int(self._turn(epoch, number, video)) * self.captions_per_video
@@ -183,11 +184,11 @@ class TrainOrder:
 
 
 class EvalOrder:
-  """Every video of a split once, as stored, with its first S captions.
+  """Every video of a split once, in stored order, with its first S captions.
 
   Attributes:
     videos, batch_size, captions_per_video: as in TrainOrder.
-    steps: batches that it takes; the last is filled up with empty rows.
+    steps: the number of batches; the last one is padded with empty rows.
   """
 
   def __init__(self, videos: int, batch_size: int, captions_per_video: int):
@@ -199,6 +200,6 @@ class EvalOrder:
     self.steps = -(-videos // batch_size)
 
   def row(self, step: int, r: int) -> tuple[int, None]:
-    """The video in row r of a step, -1 for an empty row; None stands for its first S captions."""
+    """The video in row r of a step, -1 for an empty row; and None, for its first S captions."""
     video = step * self.batch_size + r
     return (video if video < self.videos else -1), None

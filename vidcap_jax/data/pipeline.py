@@ -1,7 +1,7 @@
-"""Batches for training and evaluation, read, fitted and stacked in Grain's threads.
+"""Reads batches for training and evaluation in Grain's threads.
 
-Which row of which batch holds what is decided in ``order.py``, what a batch looks like in
-``batch.py``. A host reads its contiguous block of every batch, from any step on.
+``order.py`` decides which videos and captions are in which batch, ``batch.py`` what a batch looks
+like. Each host reads its contiguous block of every batch, starting at any step.
 """
 
 import dataclasses
@@ -30,9 +30,9 @@ class BatchShape:
   """What the rows of a batch hold.
 
   Attributes:
-    streams: those to read; the model needs no others.
-    sizes: by stream name, see ``batch.default_sizes``. Longer videos are subsampled, of more
-      regions the first are kept.
+    streams: the streams to read, those that the model needs.
+    sizes: by stream name, see ``batch.default_sizes``. Longer videos are subsampled, and only the
+      first regions are taken.
     length: L, words of a caption with its EOS.
     blocks: frames to a unit of the clock that streams share, see ``batch.default_sizes``.
   """
@@ -49,9 +49,9 @@ class Reading:
 
   Attributes:
     host, hosts: this process reads block `host` of `hosts` of every batch.
-    threads: that read batches ahead.
-    prefetch: batches held ready.
-    workers: processes to read with instead of this one, each with these threads; 0 reads here.
+    threads: number of threads that read batches ahead.
+    prefetch: number of batches that are read ahead.
+    workers: number of processes that read, each with these threads; 0 reads in this process.
   """
 
   host: int = 0
@@ -102,7 +102,7 @@ def eval_batches(
   captions_per_video: int = 1,
   reading: Reading = Reading(),
 ) -> Generator[tuple[int, dict], None, None]:
-  """Batches that visit every video of a source once, in order, with its first S captions.
+  """Yields batches with every video of a source once, in order, with its first S captions.
 
   The last batch is filled up with padding rows, so all hosts take equally many steps. `source` is
   a split or any sequence of ``records.Video``, with or without captions. `batch_size` is that of
@@ -114,10 +114,10 @@ def eval_batches(
 
 
 def read_texts(source: VideoSource, threads: int = 2) -> Iterator[Video]:
-  """Every video of a source in order, without its features: ids, captions and categories.
+  """Yields every video of a source in order, without features: ids, captions and categories.
 
-  Training takes the number of captions of each video from here, evaluation its references. Whole
-  records are read, by Grain's threads: about half a second for 1,000 records of 112 KiB.
+  Training counts the captions, and evaluation takes its references from them. Whole records are
+  read, by Grain's threads: about half a second for 1,000 records of 112 KiB.
   """
   return read_each(source, _without_features, threads)
 
@@ -127,16 +127,16 @@ def _without_features(video: Video) -> Video:
 
 
 def read_presence(source: VideoSource, threads: int = 2) -> Iterator[frozenset[str]]:
-  """Which streams each video of a source has, in order; as costly as ``read_texts``."""
-  return read_each(source, _streams_there, threads)
+  """Yields the names of the streams that each video of a source has; as slow as ``read_texts``."""
+  return read_each(source, _present_streams, threads)
 
 
-def _streams_there(video: Video) -> frozenset[str]:
+def _present_streams(video: Video) -> frozenset[str]:
   return frozenset(name for name, array in video.features.items() if len(array))
 
 
 def read_each(source: VideoSource, each: Callable[[Video], T], threads: int = 2) -> Iterator[T]:
-  """What a function makes of every video of a source, in order, by Grain's threads."""
+  """Yields ``each(video)`` for every video of a source, in order, by Grain's threads."""
   if not len(source):
     return
   import grain
@@ -183,7 +183,7 @@ class _Rows:
 def _batches(
   rows: _Rows, source: VideoSource, vocabulary: Vocabulary, shape: BatchShape, reading: Reading
 ):
-  """The one path from rows to batches: read and fit each row, stack a batch of them."""
+  """Reads and subsamples each row, and stacks the rows to batches."""
   check_sizes(shape.streams, shape.sizes)
   sizes = {stream.name: tuple(shape.sizes[stream.name]) for stream in shape.streams}
   if shape.length < 2:
@@ -199,12 +199,12 @@ def _batches(
 def _iterate(rows: _Rows, read, stacked, reading: Reading):
   if not len(rows):
     return
-  import grain  # pulls in jax, which commands that only look at data do without
+  import grain  # imports jax, which commands that only read data don't need
 
   buffer = max(reading.prefetch, reading.threads)
   options = grain.ReadOptions(num_threads=reading.threads, prefetch_buffer_size=buffer)
-  # Stacked before reading ahead: so a thread makes a whole batch, and neither threads nor workers
-  # can change what a batch holds.
+  # Rows are stacked before batches are read ahead: a thread makes whole batches, so that neither
+  # threads nor workers can change what a batch holds.
   dataset = grain.MapDataset.source(rows).map(read).batch(rows.block, batch_fn=stacked)
   dataset = dataset.to_iter_dataset(options)
   if reading.workers:
@@ -221,7 +221,7 @@ def _iterate(rows: _Rows, read, stacked, reading: Reading):
 
 
 def _end_with(parent: int, *_) -> None:
-  """Ends a worker process soon after the one that it reads for, which may have been killed."""
+  """Makes a worker process exit soon after its parent process, which may have been killed."""
 
   def watch():
     while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""Records of a data set: one video each, as TFDS examples in ArrayRecord files, without TensorFlow.
+"""Reads and writes records, one per video: TFDS examples in ArrayRecord files, without TensorFlow.
 
     source = open_split('DIR', 'train')     # random access, thread-safe, can be pickled
     video = source[0]                       # Video(video_id, captions, features, category)
@@ -34,9 +34,9 @@ class Video:
     video_id: as in the annotation.
     captions: all its raw captions; empty for a video without references.
     features: stream name -> array, with the axes of ``schema.KINDS``, but a vector is (0 or 1, D).
-      A stream that the video lacks has T = 0. An all-zero region row is an absent region.
-    category: number of the video's category, -1 where there is none.
-    key_frame: given by ``key_frames.attach``, -1 where unknown; no part of the record.
+      A stream that the video lacks has T = 0. A region of zeros is an absent region.
+    category: the index of the video's category, -1 if it has none.
+    key_frame: set by ``key_frames.attach``, -1 if unknown; it is not part of the record.
   """
 
   video_id: str
@@ -52,14 +52,14 @@ def record_shape(stream: Stream) -> tuple[int | None, ...]:
 
 
 def absent(stream: Stream) -> np.ndarray:
-  """What a record holds for a video that lacks the stream: T = 0, and no regions."""
+  """The array that a record holds for a video without the stream: T = 0 and no regions."""
   shape = tuple(0 if n is None else n for n in record_shape(stream))
   return np.zeros(shape, stream.dtype)
 
 
 def tfds_features(streams: Sequence[Stream]):
   """The TFDS feature specification of a record."""
-  import tensorflow_datasets as tfds  # Heavy: only when records are read or written.
+  import tensorflow_datasets as tfds  # slow to import
 
   tensors = {
     s.name: tfds.features.Tensor(
@@ -89,7 +89,7 @@ def encode_video(video: Video, features) -> bytes:
       'features': {name: _writable(array) for name, array in video.features.items()},
     }
   )
-  # TFDS leaves the order of the keys to chance, which would change every checksum.
+  # TFDS writes keys in any order: without a fixed one, checksums would differ.
   return tf_example_pb2.Example.FromString(record).SerializeToString(deterministic=True)
 
 
@@ -104,8 +104,8 @@ def decode_video(record: bytes, features) -> Video:
   )
 
 
-# TFDS cannot read back a tensor that has two free axes (regions) and no elements: it is written as
-# one frame of one all-zero region, which says the same, and read as T = 0.
+# TFDS can't read an empty tensor with two free axes (regions): it is written as one frame with one
+# region of zeros, which means the same, and read as T = 0.
 def _writable(array: np.ndarray) -> np.ndarray:
   if array.ndim == 3 and not array.size:
     return np.zeros((max(1, len(array)), 1, array.shape[-1]), array.dtype)
@@ -147,7 +147,7 @@ def write_shard(path, records: Iterable[bytes]) -> Shard:
 
 
 def _written(path: pathlib.Path, call, *args):
-  # The writer raises RuntimeError for whatever the file system says.
+  """Calls the ArrayRecord writer, whose RuntimeError for any file system error becomes OSError."""
   try:
     return call(*args)
   except RuntimeError as error:
@@ -155,13 +155,13 @@ def _written(path: pathlib.Path, call, *args):
 
 
 def sha256(path) -> str:
-  """Checksum of a file."""
+  """The SHA-256 of a file, in hexadecimal."""
   with pathlib.Path(path).open('rb') as file:
     return hashlib.file_digest(file, 'sha256').hexdigest()
 
 
 def count_records(path) -> int:
-  """Number of records in an ArrayRecord file; 0 for one that was cut short."""
+  """Number of records in an ArrayRecord file; 0 for a truncated one."""
   from array_record.python import array_record_module
 
   reader = array_record_module.ArrayRecordReader(str(path))
@@ -172,7 +172,7 @@ def count_records(path) -> int:
 
 
 def check_shard(directory, shard: Shard, *, checksum: bool = False) -> None:
-  """Compares a shard file with what the manifest says of it.
+  """Compares a shard file with its entry in the manifest.
 
   Args:
     directory: the data set folder.
@@ -188,7 +188,7 @@ def check_shard(directory, shard: Shard, *, checksum: bool = False) -> None:
     raise DataError(f'{path}: shard file is missing; {_ADVICE}')
   try:
     found = count_records(path)
-  except Exception as error:  # The reader raises its own kinds for a damaged header.
+  except Exception as error:  # the reader raises errors of several types for a damaged header
     why = str(error) or type(error).__name__
     raise DataError(
       f'{path}: truncated or damaged shard file ({why}): '
@@ -234,7 +234,7 @@ class SplitSource:
     paths = [str(pathlib.Path(directory) / s.file) for s in self._shards]
     self._records = ArrayRecordDataSource(paths) if paths else ()
 
-  # Not in the pickle: TFDS features are made anew where the copy is used.
+  # Not pickled: a copy makes its own TFDS features.
   @functools.cached_property
   def _features(self):
     return tfds_features(self.streams)
@@ -251,7 +251,7 @@ class SplitSource:
       raise IndexError(f'video {index} of {len(self)} in {self.directory}')
     try:
       return decode_video(self._records[index], self._features)
-    except Exception as error:  # The reader finds changed bytes by checksums of its own.
+    except Exception as error:  # ArrayRecord has checksums of its own, and finds changed bytes
       raise DataError(f'{self._where(index)}: damaged record ({error}); {_ADVICE}') from error
 
   def _where(self, index: int) -> str:

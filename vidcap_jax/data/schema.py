@@ -1,8 +1,8 @@
-"""What a data set folder holds: its feature streams, splits and vocabulary, as a manifest.
+"""The manifest of a data set folder: its feature streams, splits and vocabulary.
 
 A data set folder contains ArrayRecord shards per split, TFDS metadata (so that
 ``tfds.builder_from_directory`` opens it) and one JSON file, the manifest, which this module
-reads and writes. Models are sized from it, and checkpoints carry the part of it that evaluation
+reads and writes. Model sizes follow from it, and checkpoints store the part of it that evaluation
 and prediction need.
 """
 
@@ -104,7 +104,7 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Dropped:
-  """A video that was left out, and why."""
+  """A video that was left out of the data set, and why."""
 
   video_id: str
   split: str
@@ -113,7 +113,7 @@ class Dropped:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-  """Everything that describes a data set folder except the records themselves.
+  """The description of a data set folder: all of it but the records.
 
   ``vocabulary`` is ``Vocabulary.to_dict()`` or None (a data set built without a training split and
   without a given vocabulary). ``versions`` names the packages that wrote the folder, ``source``
@@ -134,7 +134,7 @@ class Manifest:
   format_version: int = FORMAT_VERSION
 
   def stream(self, name: str) -> Stream:
-    """The stream of that name; DataError names those there are."""
+    """The stream of that name; raises DataError, with the known names, if there is none."""
     for stream in self.streams:
       if stream.name == name:
         return stream
@@ -143,14 +143,14 @@ class Manifest:
 
   @property
   def hash(self) -> str:
-    """Identifies the data: streams, vocabulary and shard checksums, not where or when built."""
+    """A hash of streams, vocabulary and shard checksums, not of where or when they were built."""
     data = dataclasses.asdict(self)
     for split in data['splits'].values():
       for shard in split['shards']:
-        del shard['file']  # It begins with the name of the data set.
-        del shard['bytes']  # The checksum says more.
-    kept = {k: data[k] for k in ('streams', 'splits', 'vocabulary', 'format_version')}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+        del shard['file']  # begins with the name of the data set
+        del shard['bytes']  # follows from the checksum
+    hashed = {k: data[k] for k in ('streams', 'splits', 'vocabulary', 'format_version')}
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def stream_from_dict(data: Mapping) -> Stream:

@@ -1,4 +1,4 @@
-"""How the three usual splits are spelled; any other name is kept as it is."""
+"""Spellings of the three usual splits; other names stay as they are."""
 
 SPLIT_NAMES = {
   'train': ('train', 'training'),
@@ -9,6 +9,6 @@ SPELLINGS = {spelling: name for name, group in SPLIT_NAMES.items() for spelling 
 
 
 def usual_name(name: str) -> str:
-  """``train``, ``val`` or ``test`` for their usual spellings; other names without space around."""
+  """``train``, ``val`` or ``test`` for their usual spellings; strips spaces from other names."""
   name = name.strip()
   return SPELLINGS.get(name.lower(), name)

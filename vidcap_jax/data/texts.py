@@ -1,4 +1,4 @@
-"""Captions of a split, read by all processes together: each reads its share of the records."""
+"""Reads the captions of a split on all processes together, each a share of the records."""
 
 import dataclasses
 import itertools
@@ -27,13 +27,13 @@ class _Share:
 
 
 def read_texts(source: VideoSource, threads: int = 2) -> list[Video]:
-  """As ``pipeline.read_texts``, on every process; to be called by all of them."""
+  """``pipeline.read_texts`` of the whole split, on every process; all have to call it."""
   hosts = jax.process_count()
   share = _Share(source, jax.process_index(), hosts) if hosts > 1 else source
-  mine = list(pipeline.read_texts(share, threads))
+  videos = list(pipeline.read_texts(share, threads))
   if hosts == 1:
-    return mine
-  texts = [(v.video_id, v.captions, v.category, v.key_frame) for v in mine]
+    return videos
+  texts = [(v.video_id, v.captions, v.category, v.key_frame) for v in videos]
   parts = [json.loads(part) for part in mesh.gather(json.dumps(texts).encode())]
   rows = itertools.chain.from_iterable(itertools.zip_longest(*parts))
   return [Video(i, tuple(captions), {}, *rest) for i, captions, *rest in filter(None, rows)]

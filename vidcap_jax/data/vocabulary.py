@@ -1,4 +1,4 @@
-"""Words and their numbers: tokenising captions, building a vocabulary, encoding and decoding.
+"""Tokenises captions, builds vocabularies, and encodes and decodes captions with them.
 
 vocabulary = build_vocabulary(['a man sings', 'a dog runs'], min_count=1, max_words=20)
 tokens = vocabulary.encode('A man runs.', 6)   # int32 (6,): a man runs <EOS> <PAD> <PAD>
@@ -34,19 +34,19 @@ def _ptb_like(text: str) -> list[str]:
   return _WORD.findall(_CLITIC.sub(r' \1', text))
 
 
-# Chinese characters; there is no white space between words that are written in them.
+# Chinese characters, which are written without spaces between words.
 _HAN = re.compile('[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]')
 
 
-def part_characters(text: str) -> str:
-  """Text with each Chinese character a word of its own; marks outside ASCII become spaces."""
-  parted = _HAN.sub(r' \g<0> ', text)
-  marks = (not c.isascii() and unicodedata.category(c).startswith('P') for c in parted)
-  return ''.join(' ' if mark else c for mark, c in zip(marks, parted, strict=True))
+def separate_characters(text: str) -> str:
+  """Puts spaces around each Chinese character; punctuation outside ASCII becomes spaces."""
+  spaced = _HAN.sub(r' \g<0> ', text)
+  marks = (not c.isascii() and unicodedata.category(c).startswith('P') for c in spaced)
+  return ''.join(' ' if mark else c for mark, c in zip(marks, spaced, strict=True))
 
 
 def _by_character(text: str) -> list[str]:
-  return _ptb_like(part_characters(text))
+  return _ptb_like(separate_characters(text))
 
 
 TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
@@ -61,7 +61,7 @@ def tokenize(text: str, tokenizer: str = 'ptb_like') -> list[str]:
 
   ``ptb_like`` lower-cases, splits clitics as the Penn Treebank does and removes punctuation, so
   that captions made of its words pass the metrics' PTB tokeniser unchanged. ``by_character`` does
-  the same after parting Chinese by character. ``whitespace`` splits at white space and changes
+  the same after splitting Chinese into characters. ``whitespace`` splits at white space and changes
   nothing (captions that are tokenised already).
 
   Raises:
@@ -74,12 +74,12 @@ def tokenize(text: str, tokenizer: str = 'ptb_like') -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-  """The words a model knows, and how captions become token numbers.
+  """The words that a model knows, and how captions become token ids.
 
   Attributes:
     words: all words; the first four are ``SPECIAL``, at PAD, BOS, EOS and UNK.
     tokenizer: a key of ``TOKENIZERS``.
-    min_count: how often a word had to be seen in the training captions.
+    min_count: fewest occurrences of a word in the training captions.
     max_words: longest caption in words, ``<EOS>`` not counted: L = max_words + 1.
   """
 
@@ -93,37 +93,37 @@ class Vocabulary:
       raise DataError(f'a vocabulary begins with {SPECIAL}, this one with {self.words[:4]}')
     if len(set(self.words)) != len(self.words):
       twice = [w for w, n in collections.Counter(self.words).items() if n > 1]
-      raise DataError(f'words that are twice in the vocabulary: {", ".join(twice[:5])}')
+      raise DataError(f'the vocabulary has duplicate words: {", ".join(twice[:5])}')
     if self.max_words < 1:
       raise DataError(f'max_words is {self.max_words}; a caption needs at least one word')
-    tokenize('', self.tokenizer)  # An unknown tokeniser is found here.
+    tokenize('', self.tokenizer)  # raises DataError for an unknown tokeniser
 
   def __len__(self) -> int:
     return len(self.words)
 
   @property
   def by_character(self) -> bool:
-    """Whether Chinese is parted by character, for the metrics too."""
+    """Whether Chinese text is split into characters, which the metrics have to do too."""
     return self.tokenizer == 'by_character'
 
   @functools.cached_property
   def index(self) -> Mapping[str, int]:
-    """The number of each word."""
+    """Word -> id."""
     return {word: i for i, word in enumerate(self.words)}
 
   @functools.cached_property
   def hash(self) -> str:
-    """Equal for vocabularies that turn every text into the same numbers (lengths aside)."""
+    """Equal for vocabularies that encode every text to the same ids (apart from max_words)."""
     text = json.dumps([self.tokenizer, *self.words])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
   def encode(self, caption: str, length: int | None = None) -> np.ndarray:
-    """Token numbers of a caption: its first ``length - 1`` words, ``<EOS>``, then ``<PAD>``.
+    """Token ids of a caption: its first ``length - 1`` words, ``<EOS>``, then ``<PAD>``.
 
     Args:
       caption: raw text.
-      length: L of the result; ``max_words + 1`` by default. A caption that was cut ends in
-        ``<EOS>`` too, so that the end is always learned.
+      length: L of the result; ``max_words + 1`` by default. Truncated captions end in ``<EOS>``
+        too, so that models learn to end captions.
 
     Returns:
       int32 (length,).
@@ -133,14 +133,14 @@ class Vocabulary:
       raise ValueError(f'length is {length}; a caption needs room for <EOS>')
     tokens = np.full(length, PAD, np.int32)
     words = tokenize(caption, self.tokenizer)[: length - 1]
-    # A caption that spells '<EOS>' must not become the token: special words are never looked up.
-    known = [self.index.get(word, UNK) for word in words]
-    tokens[: len(words)] = [n if n > UNK else UNK for n in known]
+    # The text '<EOS>' in a caption must not become that token: it is encoded as <UNK>.
+    ids = [self.index.get(word, UNK) for word in words]
+    tokens[: len(words)] = [i if i > UNK else UNK for i in ids]
     tokens[len(words)] = EOS
     return tokens
 
   def decode(self, tokens) -> str:
-    """The text of token numbers (L,): up to the first ``<EOS>`` or ``<PAD>``, ``<BOS>`` dropped."""
+    """The text of token ids (L,), up to the first ``<EOS>`` or ``<PAD>`` and without ``<BOS>``."""
     words = []
     for token in np.asarray(tokens).tolist():
       if token in (PAD, EOS):
@@ -175,7 +175,7 @@ class Vocabulary:
     if 'hash' in data and data['hash'] != vocabulary.hash:
       raise DataError(
         f'vocabulary was changed by hand: its words have hash {vocabulary.hash}, '
-        f'the stored one is {data["hash"]}; remove the entry "hash" if the change is meant'
+        f'the stored one is {data["hash"]}; remove the entry "hash" if this is intended'
       )
     return vocabulary
 
@@ -185,12 +185,12 @@ def build_vocabulary(
 ) -> Vocabulary:
   """The vocabulary of a training split.
 
-  Only the first ``max_words`` words of a caption count, as only they are learned from. Words are
-  ordered by falling count, then by spelling, so the same captions give the same numbers.
+  Only the first ``max_words`` words of a caption are counted, as models are trained on no others.
+  Words are ordered by falling count, then alphabetically, so the same captions give the same ids.
 
   Args:
-    captions: raw captions of the training split, and of no other.
-    min_count: fewest occurrences of a word that is kept; rarer ones become ``<UNK>``.
+    captions: raw captions of the training split, and of no other split.
+    min_count: fewest occurrences of a word; rarer words become ``<UNK>``.
     max_words: longest caption in words.
     tokenizer: a key of ``TOKENIZERS``.
   """
@@ -198,12 +198,12 @@ def build_vocabulary(
   for caption in captions:
     counts.update(tokenize(caption, tokenizer)[:max_words])
   ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-  kept = [word for word, count in ordered if count >= min_count and word not in SPECIAL]
-  return Vocabulary((*SPECIAL, *kept), tokenizer, min_count, max_words)
+  words = [word for word, count in ordered if count >= min_count and word not in SPECIAL]
+  return Vocabulary((*SPECIAL, *words), tokenizer, min_count, max_words)
 
 
 def coverage(vocabulary: Vocabulary, captions: Iterable[str]) -> tuple[int, int]:
-  """(known, all) words of the captions, each cut to ``max_words``."""
+  """Counts (known words, all words) of the captions, each truncated to ``max_words``."""
   known = total = 0
   for caption in captions:
     words = tokenize(caption, vocabulary.tokenizer)[: vocabulary.max_words]

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.data.vocabulary import part_characters
+from vidcap_jax.data.vocabulary import separate_characters
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import java, meteor
 from vidcap_jax.evaluation.java import MetricError, require_java
@@ -160,7 +160,7 @@ def score(
 
 def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
   """Captions as the scorers see them: tokens with spaces between."""
-  return java.tokenize([part_characters(c) for c in captions] if by_character else captions)
+  return java.tokenize([separate_characters(c) for c in captions] if by_character else captions)
 
 
 def _score_one(metric: str, gold: dict, tokens: dict) -> dict:

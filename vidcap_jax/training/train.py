@@ -89,7 +89,7 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dic
 
 def _keep_features(config: ConfigDict, stage: Stage, data: TrainData, mesh: Mesh) -> cache.Features:
   """The training split's features, read now if ``data.cache`` says so."""
-  return cache.keep(
+  return cache.load_features(
     config.data.cache,
     data.source,
     data.texts,

@@ -154,7 +154,7 @@ def test_shard_of_another_data_set_is_an_error(folder):
   # Whole and readable, but with another number of records.
   file = folder / 'x-train.array_record-00001-of-00002'
   file.write_bytes((folder / 'x-train.array_record-00000-of-00002').read_bytes())
-  with pytest.raises(DataError, match='found 4 records, expected 3'):
+  with pytest.raises(DataError, match='4 records.*3'):
     open_split(folder, 'train')
 
 
@@ -162,7 +162,7 @@ def test_missing_shard_and_split(folder):
   (folder / 'x-val.array_record-00000-of-00002').unlink()
   with pytest.raises(DataError, match='shard file is missing'):
     open_split(folder, 'val')
-  with pytest.raises(DataError, match=r"no split 'dev'; it has: train \(7\), val \(3\)"):
+  with pytest.raises(DataError, match=r"'dev'.*train \(7\), val \(3\)"):
     open_split(folder, 'dev')
 
 
@@ -171,7 +171,7 @@ def test_another_size_is_found_when_opened(folder):
   file = folder / shard.file
   assert shard.bytes == file.stat().st_size
   grown = dataclasses.replace(shard, bytes=shard.bytes - 1)
-  with pytest.raises(DataError, match=f'changed since it was written: {shard.bytes} bytes'):
+  with pytest.raises(DataError, match=f'{shard.bytes} bytes'):
     check_shard(folder, grown)
   check_shard(folder, dataclasses.replace(shard, bytes=0))  # Manifests that do not say.
 
@@ -205,7 +205,7 @@ def test_changed_bytes_are_found_when_read(folder):
   file.write_bytes(data)
   source = open_split(folder, 'train')
   assert_same(source[4], VIDEOS[4])
-  with pytest.raises(DataError, match=r'00001-of-00002: record \d: damaged record'):
+  with pytest.raises(DataError, match=r'00001-of-00002: record \d'):
     list(source)
 
 

@@ -136,10 +136,10 @@ def test_dict_round_trip_and_hash():
   assert Vocabulary(vocabulary.words[:-1]).hash != vocabulary.hash
 
   data['words'][-1] = 'other'
-  with pytest.raises(DataError, match='changed by hand'):
+  with pytest.raises(DataError, match='hash'):
     Vocabulary.from_dict(data)
   del data['hash'], data['tokenizer']
-  with pytest.raises(DataError, match='tokenizer missing'):
+  with pytest.raises(DataError, match='tokenizer'):
     Vocabulary.from_dict(data)
 
 
@@ -147,7 +147,7 @@ def test_dict_round_trip_and_hash():
   ('words', 'match'),
   [
     (('a', 'b'), 'begins with'),
-    ((*SPECIAL, 'a', 'b', 'a'), 'twice in the vocabulary: a'),
+    ((*SPECIAL, 'a', 'b', 'a'), 'duplicate.*: a$'),
   ],
 )
 def test_bad_words_are_refused(words, match):
@@ -177,7 +177,7 @@ def test_load_from_file_manifest_and_folder(tmp_path):
   assert load_vocabulary(tmp_path / 'manifest.json') == vocabulary
 
   write_manifest(Manifest('x', (), {}), tmp_path)
-  with pytest.raises(DataError, match='has no vocabulary'):
+  with pytest.raises(DataError, match='vocabulary'):
     load_vocabulary(tmp_path)
 
 
