@@ -6,7 +6,7 @@
   python -m vidcap_jax.main --mode=export --checkpoint=WORKDIR --out=DIR
 
 Started again with the same flags, training goes on where it was stopped. Any config key can be
-changed by a flag, e.g. --config.train.epochs=3; configs/common.py explains each.
+changed by a flag, e.g. --config.train.epochs=3; --print_config lists all with their meanings.
 
 On several machines the same command is started on each; see docs/distributed.md.
 """
@@ -28,6 +28,10 @@ flags.adopt_module_key_flags(command_line)  # --help shows them
 def _run_mode() -> int:
   """Runs the mode, with the other processes if there are any; the exit code."""
   command_line.check()
+  if command_line.prints_config():
+    from vidcap_jax.cli import modes
+
+    return modes.print_config_mode()
   environment = {**cluster.tpu_metadata(os.environ), **os.environ}
   process = cluster.find_process(environment, *command_line.process_flags())
   from vidcap_jax import files

@@ -37,8 +37,8 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
     (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config"),
     (['--mode=trian'], '--mode=trian: value should be one of <train|evaluate|predict|export>'),
     (['word'], "unknown argument 'word'; flags look like --name=value"),
-    ([CONFIG, '--workdir=W', '--num_processes=2'], 'need --coordinator, --process_id too: '),
-    ([CONFIG, '--workdir=W', '--coordinator=h'], 'need --num_processes, --process_id too: '),
+    ([CONFIG, '--workdir=W', '--num_processes=2'], '--coordinator, --process_id'),
+    ([CONFIG, '--workdir=W', '--coordinator=h'], '--num_processes, --process_id'),
     ([CONFIG, '--workdir=W', '--process_id=-1'], '--process_id'),
     ([CONFIG, '--config.train.epoch=3'], r'--config.train.epoch: .* mean train.epochs'),
     ([CONFIG, '--config.epochs=3'], r'--config.epochs: .* mean train.epochs\?'),
@@ -115,6 +115,18 @@ def test_settings_that_do_not_fit(flag, message, command, tiny_data, tmp_path):
   assert err.startswith('error: ')
   assert err.count('\n') == 1
   assert re.search(message, err)
+
+
+def test_the_config_is_printed_without_workdir_or_data(command, monkeypatch):
+  monkeypatch.chdir(ROOT)
+  arguments = ('--config=configs/vatex_fusion.py:spatial', '--print_config')
+  code, out, err = command(*arguments, '--config.train.epochs=3')
+  assert (code, err) == (0, '')
+  assert out.startswith('configs/vatex_fusion.py:spatial')
+  assert re.search(r'^  train.epochs +3.0 +\S', out, re.MULTILINE)
+  code, _, err = command('--mode=evaluate', '--checkpoint=W', '--print_config')
+  assert code == 1
+  assert re.search('--print_config.*train', err)
 
 
 def test_streams_that_the_model_does_not_read_are_named(command, tmp_path):

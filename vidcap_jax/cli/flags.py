@@ -15,6 +15,12 @@ CONFIG = config_flags.DEFINE_config_file(
   None,
   'train: config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.',
 )
+PRINT_CONFIG = flags.DEFINE_bool(
+  'print_config',
+  False,
+  'train: prints every key of --config with its value and its meaning, model, objective and stages '
+  'included, and ends; nothing else is needed.',
+)
 MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict', 'export'], 'What to do.')
 WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
 CHECKPOINT = flags.DEFINE_string(
@@ -76,7 +82,7 @@ _NEEDED = {
   'export': (CHECKPOINT, OUT),
 }
 _READ = {
-  'train': (PROFILE,),
+  'train': (PROFILE, PRINT_CONFIG),
   'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
   'predict': (WEIGHTS, DECODE),
   'export': (WEIGHTS, DECODE),  # the first to say that it takes one checkpoint alone
@@ -103,7 +109,7 @@ _INSTEAD = {
 def check() -> None:
   """UserError for a flag that the mode needs and lacks, or has and does not read."""
   mode = MODE.value
-  for flag in _NEEDED[mode]:
+  for flag in (CONFIG,) if prints_config() else _NEEDED[mode]:
     required(flag)
   reads = {m: [flag.name for flag in (*_NEEDED[m], *_READ[m])] for m in _READ}
   for name in sorted({*itertools.chain(*reads.values())} - {*reads[mode]}):
@@ -111,6 +117,11 @@ def check() -> None:
       modes = ' and '.join(m for m, names in reads.items() if name in names)
       hint = _INSTEAD[mode].get(name, 'leave it out')
       raise UserError(f'--{name} is for --mode={modes}, not for {mode}: {hint}')
+
+
+def prints_config() -> bool:
+  """Whether the config is to be printed instead of trained."""
+  return MODE.value == 'train' and PRINT_CONFIG.value
 
 
 def required(flag: flags.FlagHolder):

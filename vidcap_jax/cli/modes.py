@@ -15,6 +15,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import required
+from vidcap_jax.cli.print_config import config_text
 from vidcap_jax.decoding.ensemble import check_weights
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, layout, make_mesh
@@ -36,6 +37,14 @@ def train_mode() -> int:
   except train.Preempted as stopped:
     print(stopped, file=sys.stderr)
     return 128 + stopped.signal
+  return 0
+
+
+def print_config_mode() -> int:
+  """Prints every key of the config, its value and its meaning."""
+  config = required(command_line.CONFIG)
+  config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
+  print(config_text(config))
   return 0
 
 

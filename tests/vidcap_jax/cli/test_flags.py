@@ -21,7 +21,7 @@ def given(command, monkeypatch):
 
   def parse(*arguments):
     configs = []
-    monkeypatch.setattr(experiment, 'run', lambda config, workdir, mesh: configs.append(config))
+    monkeypatch.setattr(experiment, 'run', lambda config, *_: configs.append(config))
     code, _, err = command(CONFIG, *arguments, '--workdir=anywhere')
     assert (code, err) == (0, '')
     return configs[0]
