@@ -67,7 +67,7 @@ def test_extraction_building_and_prediction_agree_on_absent_sound(tmp_path):
     if isinstance(r, str)
   ]
   assert len(failed) == 1
-  assert 'it has no sound' in failed[0]
+  assert 'no sound' in failed[0]
 
 
 def test_prediction_from_videos_keeps_what_the_build_kept(tmp_path):

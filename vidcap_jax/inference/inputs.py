@@ -1,5 +1,4 @@
-"""Videos from what ``--inputs`` names: video files, or features of them, brought into the form that
-a model was trained on."""
+"""Reads the videos that ``--inputs`` names, from video files or features, as a model needs them."""
 
 import itertools
 import os
@@ -12,14 +11,14 @@ from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
 
-MOST_PIECES = 32  # of a file's name with commas in it
+MOST_PIECES = 32  # the most parts between commas that one file's name may have
 
-# Where a video is from, and it, or why it can't be had.
+# A video's place in the inputs, and the video or the reason why it can't be read.
 Result = tuple[str, Video | str]
 
 
 def videos_of(provenance: FeatureProvenance, inputs: str) -> Iterator[Result]:
-  """The videos that the inputs name, one after the other; what is wrong with one costs no other.
+  """Yields the videos that the inputs name; a bad video doesn't stop the others.
 
   Args:
     provenance: of the streams that are read.
@@ -27,17 +26,17 @@ def videos_of(provenance: FeatureProvenance, inputs: str) -> Iterator[Result]:
       of a single stream; or NAME=FEATURES for each stream.
 
   Raises:
-    DataError: nothing there, a stream that is missing, or one that can't be made as in training.
+    DataError: no inputs, or a stream that is missing or can't be extracted as in training.
   """
   streams = (*provenance.streams, *provenance.alignment_streams)
   parts = split(inputs)
   named = [part for part in parts if _is_named(part)]
   features = [part for part in parts if _holds_features(part)]
   if not parts:
-    raise DataError('--inputs: no file or folder is named')
+    raise DataError('--inputs: give files or folders')
   if named:
     if len(named) < len(parts):
-      raise DataError(f'--inputs={inputs}: give either NAME=FEATURES for each stream, or videos')
+      raise DataError(f'--inputs={inputs}: give NAME=FEATURES for each stream, or only videos')
     return _from_features(provenance, _by_stream(provenance, named))
   if not features:
     return _from_files(provenance, parts)
@@ -47,19 +46,19 @@ def videos_of(provenance: FeatureProvenance, inputs: str) -> Iterator[Result]:
   if len(features) < len(parts):
     other = next(part for part in parts if part not in features)
     raise DataError(
-      f'--inputs: {features[0]} holds features, {other} does not; give videos and features in '
-      'commands of their own'
+      f'--inputs: {features[0]} holds features, {other} does not; caption videos and features '
+      'in separate commands'
     )
   opened: list[Iterator[Result]] = []
   for part in parts:
     path = pathlib.Path(part)
-    missing = iter([(part, 'no such file or folder')])  # as one that is damaged; the rest go on
+    missing = iter([(part, 'no such file or folder')])  # like a damaged one
     opened.append(_from_features(provenance, {streams[0].name: path}) if path.exists() else missing)
   return itertools.chain.from_iterable(opened)
 
 
 def split(inputs: str) -> list[str]:
-  """The inputs between commas; a comma in the name of a file that is there does not part it."""
+  """Splits the inputs at commas, except at those in the name of an existing file."""
   pieces, parts = inputs.split(','), []
   while pieces:
     runs = range(1, 1 + min(len(pieces), MOST_PIECES))
@@ -74,34 +73,36 @@ def _exists(part: str) -> bool:
 
 
 def _is_named(part: str) -> bool:
-  """Whether it is NAME=FEATURES, and no file's name."""
+  """Whether the part is NAME=FEATURES, and not an existing file."""
   return '=' in part and not os.path.exists(part)
 
 
 # ---------------------------------------------------------------- features
 
-_LONE = ('.npy', '.npz')  # Of one video, named by the file.
+_SINGLE = ('.npy', '.npz')  # files of one video each, named by its id
 
 
 def _holds_features(part: str) -> bool:
-  """Whether a path's ending, or what is in a folder, says features; videos go before them."""
+  """Whether a file, by its suffix, or a folder holds features; a folder with videos does not."""
   from vidcap_jax.features import formats, video_folder
   from vidcap_jax.features.formats import decode, folder
 
   path = pathlib.Path(part)
   if not os.path.isdir(part):
     return path.suffix.lower() in (*decode.SUFFIXES, *formats.SUFFIXES)
-  ends = {os.path.splitext(file)[1].lower() for file in folder.files_below(path)}
-  if ends & {*video_folder.SUFFIXES}:
+  suffixes = {os.path.splitext(file)[1].lower() for file in folder.files_below(path)}
+  if suffixes & {*video_folder.SUFFIXES}:
     return False
-  return bool(ends & {*decode.SUFFIXES}) or any(form.matches(path) for form in formats.FORMS[:-1])
+  return bool(suffixes & {*decode.SUFFIXES}) or any(
+    form.matches(path) for form in formats.FORMS[:-1]
+  )
 
 
 def _by_stream(provenance: FeatureProvenance, named: Sequence[str]) -> dict[str, pathlib.Path]:
   """Stream name -> path, from NAME=PATH for each.
 
   Raises:
-    DataError: a stream is missing or unknown or given twice, or its path is not there.
+    DataError: a stream is missing, unknown or given twice, or its path does not exist.
   """
   pairs = [part.split('=', 1) for part in named]
   paths = {name: pathlib.Path(path) for name, path in pairs}
@@ -129,12 +130,12 @@ def _by_stream(provenance: FeatureProvenance, named: Sequence[str]) -> dict[str,
 def _from_features(
   provenance: FeatureProvenance, paths: Mapping[str, pathlib.Path]
 ) -> Iterator[Result]:
-  """Videos from features, by id; a file of one video alone is named by the file."""
+  """Videos from features, in the order of their ids; the file of a single video gives its id."""
   from vidcap_jax.features.sources import read_features
 
   streams = (*provenance.streams, *provenance.alignment_streams)
-  lone_id = next((paths[s.name].stem for s in streams if _is_lone(paths[s.name])), '')
-  sources = [_source(provenance, stream, paths[stream.name], lone_id) for stream in streams]
+  single_id = next((paths[s.name].stem for s in streams if _is_single(paths[s.name])), '')
+  sources = [_source(provenance, stream, paths[stream.name], single_id) for stream in streams]
 
   def load(video_id: str) -> Video:
     required = (s for s in sources if not s.stream.optional)
@@ -145,56 +146,57 @@ def _from_features(
     )
 
   ids = sorted({video_id for source in sources for video_id in source.names})
-  return (_tried(video_id, load, video_id) for video_id in ids)
+  return (_load(video_id, load, video_id) for video_id in ids)
 
 
-def _is_lone(path: pathlib.Path) -> bool:
-  return path.is_file() and path.suffix.lower() in _LONE
+def _is_single(path: pathlib.Path) -> bool:
+  return path.is_file() and path.suffix.lower() in _SINGLE
 
 
-def _source(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, lone_id: str):
-  """A stream's features as the build takes them: a ``Source``."""
+def _source(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, single_id: str):
+  """A stream's features as a ``Source``, opened with the options of the training data's build."""
   from vidcap_jax.features import formats
   from vidcap_jax.features.formats import folder, h5, layout
   from vidcap_jax.features.sources import Source
 
-  of = {option: names.get(stream.name) for option, names in provenance.options.items()}
-  lone = _is_lone(path)
-  place = path.parent if lone else path
-  made = formats.read_sidecar(stream.name, place)
-  _check_provenance(stream, made, place)
-  key = of.get('keys')
-  if lone:  # one entry of its folder
+  options = {option: values.get(stream.name) for option, values in provenance.options.items()}
+  single = _is_single(path)
+  location = path.parent if single else path
+  sidecar = formats.read_sidecar(stream.name, location)
+  _check_provenance(stream, sidecar, location)
+  key = options.get('keys')
+  if single:  # one entry of its folder
     reader: formats.FeatureReader = folder.FolderReader(stream.name, path, key)
   else:
-    first = of.get('rows') if path.suffix.lower() in h5.H5_SUFFIXES else None
+    first = options.get('rows') if path.suffix.lower() in h5.H5_SUFFIXES else None
     try:
-      reader = formats.open_features(stream.name, path, key, first, of.get('readers'))
+      reader = formats.open_features(stream.name, path, key, first, options.get('readers'))
     except DataError:
-      if not any((key, first, of.get('readers'))):
+      if not any((key, first, options.get('readers'))):
         raise
-      # Kept in another way than those trained on; what is to be told is what is wrong with these.
+      # The options are for the training data's files. Without them, files of another format open,
+      # and for others the error is about the file itself.
       reader = formats.open_features(stream.name, path)
   return Source(
     stream,
     reader,
-    {lone_id: path.stem} if lone else {name: name for name in reader.ids},
-    # What is said beside the features is of these, what the build was told is of those it read.
-    layout.declared_or_stored(stream.kind, made.get('layout') or of.get('layouts')),
-    of.get('max_frames'),
-    of.get('max_regions'),
-    of.get('blocks'),
+    {single_id: path.stem} if single else {name: name for name in reader.ids},
+    # The sidecar describes these features; the build's option described the training data's.
+    layout.declared_or_stored(stream.kind, sidecar.get('layout') or options.get('layouts')),
+    options.get('max_frames'),
+    options.get('max_regions'),
+    options.get('blocks'),
   )
 
 
-def _check_provenance(stream: Stream, made: Mapping, folder: pathlib.Path) -> None:
-  """DataError if features say that they were made otherwise than those trained on."""
+def _check_provenance(stream: Stream, sidecar: Mapping, folder: pathlib.Path) -> None:
+  """Raises DataError if the features were extracted differently from the training data's."""
   for field in ('extractor', 'version', 'sampling'):
-    trained, given = getattr(stream, field), made.get(field)
+    trained, given = getattr(stream, field), sidecar.get(field)
     if trained and given and trained != given:
       raise DataError(
         f'stream {stream.name!r}: the checkpoint was trained on {field} {trained!r}, '
-        f'{folder} was made with {given!r}; extract it the same way'
+        f'{folder} was extracted with {given!r}; extract it the same way'
       )
 
 
@@ -202,7 +204,7 @@ def _check_provenance(stream: Stream, made: Mapping, folder: pathlib.Path) -> No
 
 
 def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator[Result]:
-  """Videos from files and folders, their features made as those trained on."""
+  """Videos from files and folders; features are extracted as those of the training data were."""
   from vidcap_jax.features import extractors, stream_folders, video, video_folder
 
   streams = (*provenance.streams, *provenance.alignment_streams)
@@ -211,8 +213,8 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
     video.import_av()
     extractors.load(description['extractor'] for description in wanted.values())
   except extractors.ExtractorError as error:
-    given = ','.join(f'{stream.name}=DIR' for stream in streams)
-    raise DataError(f'{error.args[0]} (as --inputs={given})') from None
+    inputs = ','.join(f'{stream.name}=DIR' for stream in streams)
+    raise DataError(f'{error.args[0]} (as --inputs={inputs})') from None
   except ModuleNotFoundError as error:
     raise DataError(error.args[0]) from None
   paths: list[pathlib.Path] = []
@@ -224,7 +226,7 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
       except ValueError as error:
         raise DataError(str(error)) from None
     else:
-      paths.append(path)  # a missing file is reported like a damaged one, and the rest go on
+      paths.append(path)  # a missing file is reported like a damaged one
 
   def load(path: pathlib.Path, notes: list[str]) -> Video:
     return _as_built(provenance, path, stream_folders.extract_features(path, wanted, notes))
@@ -232,7 +234,7 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
   def read() -> Iterator[Result]:
     for path in paths:
       notes: list[str] = []
-      yield _tried(str(path), load, path, notes)
+      yield _load(str(path), load, path, notes)
       for note in notes:
         print(note, file=sys.stderr)
 
@@ -241,12 +243,12 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
   )
 
 
-def _tried(where: str, load: Callable[..., Video], *of) -> Result:
-  """A video, or why it can't be had, whatever the reason."""
+def _load(where: str, load: Callable[..., Video], *arguments) -> Result:
+  """The video that ``load`` returns, or the reason why it raised."""
   from vidcap_jax.features import stream_folders
 
   try:
-    return where, load(*of)
+    return where, load(*arguments)
   except Exception as error:
     return where, stream_folders.failure_reason(error)
 
@@ -256,25 +258,26 @@ def _description(stream: Stream) -> Mapping:
 
 
 def _as_built(provenance: FeatureProvenance, path: pathlib.Path, arrays: Mapping) -> Video:
-  """A video with its extracted arrays brought into records' form as the build does.
+  """A video whose extracted arrays are converted as the build of the training data did.
 
   Raises:
-    DataError: it lacks a stream (sound) that every video had that the model learned from; values
-      that the data set can't hold; streams of different length that may not be.
+    DataError: the video lacks a stream (sound) that every training video had; values that a data
+      set can't hold; streams whose lengths differ and must not.
   """
   from vidcap_jax.features.formats import check, layout, lengths
 
-  of = {option: provenance.options.get(option, {}) for option in ('layouts', 'max_regions')}
+  options = provenance.options
   features = {}
   for stream in (*provenance.streams, *provenance.alignment_streams):
-    name, found = stream.name, arrays[stream.name]
-    if not len(found) and not stream.optional:
+    name, array = stream.name, arrays[stream.name]
+    if not len(array) and not stream.optional:
       raise DataError(
-        f'it has no sound, for the stream {name!r}, and the model has learned from videos with '
-        f'sound alone (a data set built with --optional={name} may lack it)'
+        f'the video has no sound for the stream {name!r}, and all training videos had; a model can '
+        f'do without if its data set is built with --optional={name}'
       )
-    axes = layout.declared_or_stored(stream.kind, of['layouts'].get(name))
+    axes = layout.declared_or_stored(stream.kind, options.get('layouts', {}).get(name))
+    most_regions = options.get('max_regions', {}).get(name)
     where = f'{path}: stream {name!r}'
-    features[name] = check.as_stored(found, where, stream, axes, of['max_regions'].get(name))
-  kept = (provenance.options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
-  return Video(path.stem, (), lengths.select_frames(features, *kept))
+    features[name] = check.as_stored(array, where, stream, axes, most_regions)
+  selection = (options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
+  return Video(path.stem, (), lengths.select_frames(features, *selection))

@@ -1,7 +1,7 @@
 """Captions for new videos from a checkpoint: video files, or features of them.
 
-One JSON object a line on stdout for each video; what fails is named on stderr and makes the exit
-code 1. Video files are turned into features as the checkpoint's streams were made, or refused.
+Prints one JSON object a line for each video; inputs that fail are listed on stderr, and the exit
+code is 1. Features of video files are extracted as those of the training data were, or refused.
 """
 
 import json
@@ -19,8 +19,10 @@ from vidcap_jax.errors import DataError
 from vidcap_jax.inference import captioning
 from vidcap_jax.inference.inputs import videos_of
 
-# Videos captioned at a time: few, so that captions of a long list appear as it is worked through.
-GROUP = 8
+BATCH = 8  # videos captioned at a time; small, so that captions of a long list appear early
+
+# Fields that must be equal in streams of the same name that two models read.
+_STREAM_FIELDS = ('kind', 'channels', 'dtype', 'extractor', 'version', 'sampling')
 
 
 def predict(
@@ -29,100 +31,105 @@ def predict(
   others: Sequence[Restored] = (),
   weights: Sequence[float] | None = None,
 ) -> int:
-  """Captions what ``--inputs`` names; returns the exit code, 1 if anything failed.
+  """Captions what ``--inputs`` names; returns the exit code, 1 if an input failed.
 
   Args:
     restored: the checkpoint.
     inputs: see ``inputs.videos_of``.
     others: checkpoints that caption together with the first, see ``captioning.ensemble_of``.
-    weights: of the first and the others; None: all alike.
+    weights: of the first and the others; None: equal weights.
 
   Raises:
-    ConfigError: a model makes no captions, or they don't fit together.
-    DataError: they read streams that were made differently, or as of ``inputs.videos_of``.
+    ConfigError: a model makes no captions, or the models don't fit together.
+    DataError: the models read streams that were made differently, or as for ``inputs.videos_of``.
   """
   members = (restored, *others)
   if others:
-    caption = captioning.ensemble_of(members, weights, GROUP).caption
+    caption = captioning.ensemble_of(members, weights, BATCH).caption
   else:
-    caption = captioning.captioner_of(restored, GROUP)
-  videos = videos_of(_provenance_of(members), inputs)
-  failed, done = 0, list[str]()
-  group: list[Video] = []
-
-  def say(text: str) -> None:
-    if mesh.is_main():
-      print(text, file=sys.stderr, flush=True)
-
-  def flush() -> None:
-    for made in caption(group, done):
-      if mesh.is_main():
-        print(json.dumps(made, ensure_ascii=False), flush=True)
-    group.clear()
-
+    caption = captioning.captioner_of(restored, BATCH)
+  videos = videos_of(_joint_provenance(members), inputs)
+  failed, ids = 0, list[str]()
+  batch: list[Video] = []
   for where, video in videos:
     if isinstance(video, str):
       failed += 1
-      say(video if video.startswith(where) else f'{where}: {video}')
+      _log(video if video.startswith(where) else f'{where}: {video}')
       continue
-    if video.video_id in done:
-      say(f'{where}: a second video called {video.video_id!r}')
-    done.append(video.video_id)
-    group.append(video)
-    if len(group) == GROUP:
-      flush()
-  if group:
-    flush()
+    if video.video_id in ids:
+      _log(f'{where}: a second video called {video.video_id!r}')
+    ids.append(video.video_id)
+    batch.append(video)
+    if len(batch) == BATCH:
+      _print_captions(caption(batch, ids))
+      batch = []
+  if batch:
+    _print_captions(caption(batch, ids))
   for member in members:
-    if done and member.key_frames:
-      say(lacking(member.key_frames, done))
+    if ids and member.key_frames:
+      _log(lacking(member.key_frames, ids))
   if failed:
-    say(f'{failed} of {failed + len(done)} inputs failed')
+    _log(f'{failed} of {failed + len(ids)} inputs failed')
   return 1 if failed else 0
 
 
-def _provenance_of(members: Sequence[Restored]) -> FeatureProvenance:
-  """How the streams that any of the models reads were made.
+def _log(text: str) -> None:
+  if mesh.is_main():
+    print(text, file=sys.stderr, flush=True)
+
+
+def _print_captions(captions: Iterable[Mapping]) -> None:
+  for caption in captions:
+    if mesh.is_main():
+      print(json.dumps(caption, ensure_ascii=False), flush=True)
+
+
+def _joint_provenance(members: Sequence[Restored]) -> FeatureProvenance:
+  """The provenance of all streams that the models read.
 
   Raises:
-    DataError: two models were trained on streams of one name that were made differently.
+    DataError: two models were trained on streams of the same name that were made differently.
   """
-  read: dict[str, Stream] = {}
-  alignment: dict[str, Stream] = {}
-  told: dict[str, dict] = {}  # by stream, what the first model that reads it was told
+  streams: dict[str, Stream] = {}
+  alignment_streams: dict[str, Stream] = {}
+  fields_by_stream: dict[str, dict] = {}  # as the first model that reads the stream has them
   options: dict[str, dict] = {}
   for member in members:
     made = provenance.from_dict(member.meta.get('making', {}), member.streams)
     for stream in (*made.streams, *made.alignment_streams):
-      (read if stream in made.streams else alignment).setdefault(stream.name, stream)
-      mine = {field: getattr(stream, field) for field in _SAME}
+      target = streams if stream in made.streams else alignment_streams
+      target.setdefault(stream.name, stream)
+      fields = {field: getattr(stream, field) for field in _STREAM_FIELDS}
       if 'making' in member.meta:
-        kept = provenance.options_of(
-          made.options, provenance.aligned_with(made.options, {stream.name})
-        )
-        mine |= {f'--{option}': kept.get(option, {}) for option in provenance.SELECTION_OPTIONS}
-      known = told.setdefault(stream.name, mine)
-      _refuse_differing(f'stream {stream.name!r}', member, known, mine)
-    # Of streams that only one of them reads there would be two clocks, and the build knows of one.
+        fields |= _selection_fields(made, stream)
+      first_fields = fields_by_stream.setdefault(stream.name, fields)
+      _check_equal(f'stream {stream.name!r}', member, first_fields, fields)
+    # Streams have one common clock of blocks, so the models must have been trained with the same.
     if 'blocks' in made.options and 'blocks' in options:
-      _refuse_differing('streams on a clock', member, options, made.options, ('blocks',))
-    for option, of in made.options.items():
-      options[option] = {**of, **options.get(option, {})}
+      _check_equal('streams cut into blocks', member, options, made.options, ('blocks',))
+    for option, values in made.options.items():
+      options[option] = {**values, **options.get(option, {})}
   return FeatureProvenance(
-    tuple(read.values()), tuple(s for n, s in alignment.items() if n not in read), options
+    tuple(streams.values()),
+    tuple(stream for name, stream in alignment_streams.items() if name not in streams),
+    options,
   )
 
 
-# What makes two streams of a name one to a model.
-_SAME = ('kind', 'channels', 'dtype', 'extractor', 'version', 'sampling')
+def _selection_fields(made: FeatureProvenance, stream: Stream) -> dict[str, Mapping]:
+  """The options by which a build selects frames of a stream and of those aligned with it."""
+  aligned = provenance.aligned_with(made.options, {stream.name})
+  options = provenance.options_of(made.options, aligned)
+  return {f'--{option}': options.get(option, {}) for option in provenance.SELECTION_OPTIONS}
 
 
-def _refuse_differing(
-  what: str, member: Restored, known: Mapping, mine: Mapping, fields: Iterable[str] = ()
+def _check_equal(
+  what: str, member: Restored, first: Mapping, fields: Mapping, names: Iterable[str] = ()
 ) -> None:
-  for field in fields or known.keys() & mine.keys():
-    if known[field] != mine[field]:
+  """Raises DataError if fields of a member differ from those of an earlier one."""
+  for name in names or first.keys() & fields.keys():
+    if first[name] != fields[name]:
       raise DataError(
-        f'{what}: {member.path} was trained on {field} {mine[field]!r}, another checkpoint on '
-        f'{known[field]!r}; caption with each of them by itself'
+        f'{what}: {member.path} was trained on {name} {fields[name]!r}, another checkpoint on '
+        f'{first[name]!r}; caption with each checkpoint separately'
       )

@@ -125,15 +125,15 @@ def test_a_checkpoint_carries_how_its_streams_were_made(restored, clips, capsys)
   )
   whole = np.load(clips / 'features' / 'image' / 'good.npy')
   for inputs in (video, str(clips / 'features' / 'image')):
-    ((_, made),) = videos_of(predict._provenance_of([restored]), inputs)
+    ((_, made),) = videos_of(predict._joint_provenance([restored]), inputs)
     np.testing.assert_array_equal(made.features['image'], whole[[0, 2, 3]], strict=True)
   # One that was made before they did.
   meta = {k: v for k, v in restored.meta.items() if k != 'making'}
   old = dataclasses.replace(restored, meta=meta)
-  ((_, made),) = videos_of(predict._provenance_of([old]), video)
+  ((_, made),) = videos_of(predict._joint_provenance([old]), video)
   np.testing.assert_array_equal(made.features['image'], whole, strict=True)
   for members in ((old, restored), (restored, old)):
-    assert predict._provenance_of(members).options == limits
+    assert predict._joint_provenance(members).options == limits
   capsys.readouterr()
   assert predict.predict(old, video) == 0
   assert json.loads(capsys.readouterr().out)['video_id'] == 'good'
@@ -149,12 +149,12 @@ def test_models_whose_streams_were_made_differently(restored):
   for members, message in (
     ([restored, other(dtype='float32')], "'image': .* trained on dtype 'float32', .* 'float16'"),
     ([restored, other({'max_frames': {'image': 2}})], "'image': .* on --max_frames .*2.*3"),
-    ([other(c, n) for c, n in zip(clock, ('one', 'two'))], 'on a clock: .* on blocks'),
+    ([other(c, n) for c, n in zip(clock, ('one', 'two'))], 'on blocks .*two.*one'),
   ):
-    with pytest.raises(DataError, match=f'{message}.*with each of them by itself'):
-      predict._provenance_of(members)
+    with pytest.raises(DataError, match=f'{message}.*separately'):
+      predict._joint_provenance(members)
   beside = other({'max_regions': {'objects': 2}}, 'objects')
-  assert predict._provenance_of([restored, beside]).options == {
+  assert predict._joint_provenance([restored, beside]).options == {
     'max_frames': {'image': 3},
     'max_regions': {'objects': 2},
   }
@@ -163,11 +163,11 @@ def test_models_whose_streams_were_made_differently(restored):
 def test_samples_are_drawn_by_place_as_in_evaluation(restored, tmp_path, capsys):
   again = restore.restore(restored.path, restored.mesh, ['method=sample'])
   array = np.ones((3, restored.streams[0].channels), np.float16)
-  ids = [f'v{i}' for i in range(predict.GROUP + 2)]
+  ids = [f'v{i}' for i in range(predict.BATCH + 2)]
   for name in ids:
     np.save(tmp_path / f'{name}.npy', array)
   assert predict.predict(again, str(tmp_path)) == 0
   made = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
   videos = [Video(name, (), {'image': array}) for name in ids]
-  assert made == captioning.captioner_of(again, predict.GROUP)(videos, ids)
+  assert made == captioning.captioner_of(again, predict.BATCH)(videos, ids)
   assert len({video['log_prob'] for video in made}) == len(ids)
