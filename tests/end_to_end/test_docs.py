@@ -1,0 +1,176 @@
+"""What README.md and docs/ name exists: modules, files, links, flags and config keys."""
+
+import ast
+import importlib
+import pathlib
+import re
+import textwrap
+
+import pytest
+from ml_collections import ConfigDict
+
+import configs
+from vidcap_jax import config_files
+from vidcap_jax.variants import each_variant
+
+ROOT = pathlib.Path(__file__).parents[2]
+# The change log also has names of earlier versions.
+PAGES = sorted({*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')} - {ROOT / 'CHANGELOG.md'})
+OURS = ('vidcap_jax', 'data_prep', 'configs', 'launch', 'benchmarks', 'examples', 'tests', 'docs')
+# Flags of pip, ruff, docker, kubectl, gcloud, sbatch, Beam, and of PyTorch projects.
+FLAGS_OF_OTHERS = {
+  *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
+  *('partition', 'prefix', 'requeue', 'runner', 'setup_file', 'user', 'worker'),
+  *('feats_dir', 'train_only', 'use_box'),
+}
+
+
+def each_page(test):
+  names = [str(page.relative_to(ROOT)) for page in PAGES]
+  return pytest.mark.parametrize('page', PAGES, ids=names)(test)
+
+
+def is_placeholder(name: str) -> bool:
+  """Whether a name stands for another, as in configs/NAME.py."""
+  return bool(re.search(r'\b[A-Z_]{2,}\b|…|\*', name)) and not name.endswith('.md')
+
+
+def module_path(name: str) -> pathlib.Path | None:
+  base = ROOT.joinpath(*name.split('.'))
+  for path in (base.with_suffix('.py'), base / '__init__.py', base):
+    if path.exists():
+      return path
+  return None
+
+
+def exists(name: str) -> bool:
+  """Whether a dotted name is a module of ours or an attribute of one."""
+  module, attributes = name, []
+  while module and module_path(module) is None:
+    module, _, attribute = module.rpartition('.')
+    attributes.insert(0, attribute)
+  if not module:
+    return False
+  found = importlib.import_module(module) if attributes else None
+  for attribute in attributes:
+    if not hasattr(found, attribute):
+      return False
+    found = getattr(found, attribute)
+  return True
+
+
+@each_page
+def test_modules_that_are_run(page):
+  named = set(re.findall(r'python[\d.]* -m ([\w.]+)', page.read_text()))
+  ours = {name for name in named if name.split('.')[0] in OURS and not is_placeholder(name)}
+  wrong = []
+  for name in ours:
+    path = module_path(name)
+    if path is None or (path.name == '__init__.py' and not path.with_name('__main__.py').exists()):
+      wrong.append(name)
+  assert not wrong
+
+
+@each_page
+def test_dotted_names(page):
+  named = re.findall(rf'`((?:{"|".join(OURS)})\.[\w.]+)[`(]', page.read_text())
+  files = ('.py', '.md', '.json', '.sbatch')
+  wrong = [name for name in named if not name.endswith(files) and not exists(name)]
+  assert not wrong
+
+
+@each_page
+def test_imports_in_examples(page):
+  wrong = []
+  for block in re.findall(r'```python\n(.*?)```', page.read_text(), re.DOTALL):
+    for node in ast.walk(ast.parse(textwrap.dedent(block))):
+      if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+      elif isinstance(node, ast.ImportFrom):
+        names = [f'{node.module}.{alias.name}' for alias in node.names]
+      else:
+        continue
+      wrong += [name for name in names if name.split('.')[0] in OURS and not exists(name)]
+  assert not wrong
+
+
+@each_page
+def test_paths(page):
+  named = re.findall(rf'(?<![\w/.:-])((?:{"|".join(OURS)})/[\w./*…-]+)', page.read_text())
+  names = [name.rstrip('.') for name in named if not is_placeholder(name)]
+  wrong = [name for name in names if not (ROOT / name).exists()]
+  assert not wrong
+
+
+@each_page
+def test_links(page):
+  wrong = []
+  for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text()):
+    target, _, anchor = link.partition('#')
+    if '://' in link:
+      continue
+    file = page.parent / target if target else page
+    if not file.exists() or (anchor and anchor not in anchors(file)):
+      wrong.append(link)
+  assert not wrong
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+  """The anchors that GitHub gives to the headings of a page."""
+  headings = re.findall(r'^#+ (.*)$', page.read_text(), re.MULTILINE)
+  kept = (re.sub(r'[^\w\- ]', '', heading.lower()) for heading in headings)
+  return {heading.replace(' ', '-') for heading in kept}
+
+
+@pytest.fixture(scope='module')
+def flags() -> set[str]:
+  """Every flag that a command of this project defines."""
+  found = set()
+  for folder in OURS:
+    for path in (ROOT / folder).rglob('*.py'):
+      text = path.read_text()
+      found |= set(re.findall(r"""['"]--([a-z][\w-]*)['"]""", text))
+      found |= set(re.findall(r"DEFINE_\w+\(\s*'(\w+)'", text))
+  return found
+
+
+@each_page
+def test_flags(page, flags):
+  named = set(re.findall(r'(?<![\w-])--([a-z][\w-]*)(?![\w.-])', page.read_text()))
+  assert not sorted(named - flags - FLAGS_OF_OTHERS)
+
+
+SECTIONS = 'data|train|fuse|objective|optimizer|runtime|decode|eval|checkpoint|log|mesh|model'
+ENDINGS = ('.csv', '.json', '.mdb', '.safetensors', '.token', '.py')
+
+
+@pytest.fixture(scope='module')
+def keys() -> set[str]:
+  """Every key of every config and of its stages, sections included."""
+  example = config_files.load(ROOT / 'examples' / 'extending' / 'config.py', ['get_config'])
+  found = keys_of(example.get_config())
+  for file in configs.files():
+    module = config_files.load(pathlib.Path(configs.__file__).with_name(file))
+    for variant in each_variant(**module.VARIANTS):
+      config = module.get_config(variant)
+      for section in (config, *config.stages.values()):
+        found |= keys_of(section)
+  return found
+
+
+def keys_of(section: ConfigDict, prefix: str = '') -> set[str]:
+  found = set()
+  for name, value in section.items():
+    found.add(prefix + name)
+    if isinstance(value, ConfigDict):
+      found |= keys_of(value, f'{prefix}{name}.')
+  return found
+
+
+@each_page
+def test_config_keys(page, keys):
+  text = page.read_text()
+  named = re.findall(r'--config\.([\w.]+\w)', text)
+  named += re.findall(rf'`((?:{SECTIONS})\.[a-z_.]*[a-z_])(?:=[^`]*)?`', text)
+  names = [name for name in named if not is_placeholder(name) and not name.endswith(ENDINGS)]
+  assert not [name for name in names if name not in keys]
