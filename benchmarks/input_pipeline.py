@@ -10,6 +10,7 @@ tenth of the time.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 import tempfile
@@ -43,21 +44,41 @@ def write_data(folder: pathlib.Path, videos: int, frames: int, channels: int) ->
   )
 
 
-def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -> Iterator[Mapping]:
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  """What is measured: batches of ``batch_size`` videos, ``steps`` of them for each rate.
+
+  Attributes:
+    batch_size: videos of a batch.
+    steps: number of batches.
+    step_ms: milliseconds of a training step.
+    threads: that read.
+    workers: processes that read.
+  """
+
+  batch_size: int
+  steps: int
+  step_ms: float
+  threads: int
+  workers: int
+
+
+def batches(data: str, mode: str, settings: Settings) -> Iterator[Mapping]:
   """Endless batches on the devices, as training gets them."""
-  manifest, mesh = read_manifest(data), make_mesh()
+  manifest, mesh, threads = read_manifest(data), make_mesh(), settings.threads
   if manifest.vocabulary is None or 'train' not in manifest.splits:
-    raise UserError(f'{data}: no split train with a vocabulary to read batches of')
+    raise UserError(f'{data}: needs a split train and a vocabulary')
   vocabulary = Vocabulary.from_dict(manifest.vocabulary)
   source = open_split(data, 'train')
   texts = list(pipeline.read_texts(source, threads))
   counts = np.array([len(video.captions) for video in texts])
-  order = TrainOrder(counts, batch_size, 1, seed=0)
+  order = TrainOrder(counts, settings.batch_size, 1, seed=0)
   sizes = default_sizes(manifest.streams)
   cached = cache.load_features(mode, source, texts, manifest.streams, sizes, {}, mesh, threads)
   shape = pipeline.BatchShape(cached.streams, sizes, vocabulary.max_words + 1)
-  reading = pipeline.Reading(threads=threads, workers=workers if mode == 'none' else 0)
-  steps = range(sys.maxsize // batch_size)
+  workers = settings.workers if mode == 'none' else 0
+  reading = pipeline.Reading(threads=threads, workers=workers)
+  steps = range(sys.maxsize // settings.batch_size)
   host_batches = pipeline.train_batches(cached.source, vocabulary, order, shape, steps, reading)
   try:
     for _, batch in host_batches:
@@ -66,38 +87,36 @@ def batches(data: str, mode: str, batch_size: int, threads: int, workers: int) -
     host_batches.close()
 
 
-def measure(
-  data: str, mode: str, batch_size: int, steps: int, step_ms: float, threads: int, workers: int
-) -> list[benchmarks.Row]:
+def measure(data: str, mode: str, settings: Settings) -> list[benchmarks.Row]:
   """Records per second, share of input wait, and the rate that a faster step would need."""
   start = time.perf_counter()
-  iterator = batches(data, mode, batch_size, threads, workers)
+  iterator = batches(data, mode, settings)
   batch = jax.block_until_ready(next(iterator))  # loads, compiles
   first_batch = time.perf_counter() - start
 
   start = time.perf_counter()
-  for _ in range(steps):
+  for _ in range(settings.steps):
     jax.block_until_ready(next(iterator))
-  rate = steps * batch_size / (time.perf_counter() - start)
+  rate = settings.steps * settings.batch_size / (time.perf_counter() - start)
 
   waited = 0.0
-  for _ in range(steps):
-    time.sleep(step_ms / 1000)
+  step_seconds = settings.step_ms / 1000
+  for _ in range(settings.steps):
+    time.sleep(step_seconds)
     wait_start = time.perf_counter()
     next(iterator)  # the transfer to the devices overlaps the step, so it isn't waited for
     waited += time.perf_counter() - wait_start
   iterator.close()
-  share = waited / (waited + steps * step_ms / 1000)
+  share = waited / (waited + settings.steps * step_seconds)
 
   from_host = {k: v for k, v in batch.items() if mode != 'device' or k not in _FEATURES}
-  size = sum(array.nbytes for array in jax.tree.leaves(from_host))
-  needed = batch_size / (step_ms / 1000 / SPEEDUP)  # records per second
+  nbytes = sum(array.nbytes for array in jax.tree.leaves(from_host))  # of a batch
   return [
     benchmarks.Row(f'{mode}: first batch after', first_batch, 's'),
     benchmarks.Row(f'{mode}: records read', rate, 'per second'),
     benchmarks.Row(f'{mode}: input wait', share, goal=MAX_WAIT, met=share <= MAX_WAIT),
     benchmarks.Row(
-      f'{mode}: from the host at {SPEEDUP}x', size * needed / batch_size / 1e6, 'MB/s'
+      f'{mode}: from the host at {SPEEDUP}x', nbytes * SPEEDUP / step_seconds / 1e6, 'MB/s'
     ),
   ]
 
@@ -130,6 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--workers', type=int, default=0, help='processes that read (default: %(default)s)')
   benchmarks.add_json(parser)
   args = parser.parse_args(argv)
+  settings = Settings(args.batch_size, args.steps, args.step_ms, args.threads, args.workers)
   flags.FLAGS.mark_as_parsed()  # Grain's worker processes read its flags
   with tempfile.TemporaryDirectory() as folder:
     try:
@@ -138,8 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
       )
       rows = []
       for mode in cache.MODES:
-        reading = args.threads, args.workers
-        rows += measure(data, mode, args.batch_size, args.steps, args.step_ms, *reading)
+        rows += measure(data, mode, settings)
     except UserError as error:
       print(f'error: {error}', file=sys.stderr)
       return 1

@@ -118,8 +118,8 @@ def select_frames(frames: int, stream: Mapping) -> np.ndarray:
   longest, block = stream['longest'], stream['block']
   if frames <= longest:
     return np.arange(frames)
-  units, kept = -(-frames // block), longest // block
-  chosen = np.rint(np.linspace(0, units - 1, kept)) if kept > 1 else np.array([units // 2])
+  available, kept = -(-frames // block), longest // block  # blocks
+  chosen = np.rint(np.linspace(0, available - 1, kept)) if kept > 1 else np.array([available // 2])
   chosen = (chosen.astype(int)[:, None] * block + np.arange(block)).reshape(-1)
   return chosen[chosen < frames]
 

@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
   for option in flags.sbatch:
     if not option.startswith('-'):
-      parser.error(f'--sbatch={option}: options look like --partition=gpu')
+      parser.error(f'--sbatch={option}: give an option, e.g. --sbatch=--partition=gpu')
   if flags.setup and not pathlib.Path(flags.setup).is_file():
     parser.error(f'--setup={flags.setup}: no such file')
   words = submission(

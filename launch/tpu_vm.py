@@ -124,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   parser.add_argument('--python', default='3.12', help='version to install (default: %(default)s)')
   parser.add_argument(
-    '--worker', type=int, default=0, help='whose output to print (default: %(default)s)'
+    '--worker', type=int, default=0, help='its output is printed (default: %(default)s)'
   )
   parser.add_argument('--steps', default=','.join(DEFAULT_STEPS), help='(default: %(default)s)')
   parser.add_argument(

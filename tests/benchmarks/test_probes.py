@@ -55,12 +55,12 @@ def test_nested_choices_give_joint_weights():
   frames[0] = [[1, 0, 0], [0, 0.2, 0.8]]
   cells[0] = [[0.4, 0.6], [0.9, 0.1]]
   weights = {'keyframe': frames, 'spatial': cells}
-  looks = {'keyframe * spatial': 'slots'}
-  ((hit, weight),) = benchmark.attention_hits(weights, answers, looks)
+  axes = {'keyframe * spatial': 'slots'}
+  ((hit, weight),) = benchmark.attention_hits(weights, answers, axes)
   assert hit
   np.testing.assert_allclose(weight, (0.6 + 0.8 * 0.9) / 2)
   cells[0, 0] = [0.6, 0.4]  # one of the two picks is wrong
-  assert not benchmark.attention_hits(weights, answers, looks)[0][0]
+  assert not benchmark.attention_hits(weights, answers, axes)[0][0]
 
 
 def test_hits_of_a_fixed_frame():
@@ -73,7 +73,7 @@ def test_hits_of_a_fixed_frame():
 
 
 def test_rows_and_lines_are_means_over_seeds():
-  trial = Trial('layers', Tiny('looks', {}), Tiny('pools', {}))
+  trial = Trial('layers', Tiny('attends', {}), Tiny('pools', {}))
   results = {
     'model': [Measured(0.9, 0.5, 0.25), Measured(1.0, 0.7, 0.75)],
     'baseline': [Measured(0.2, None, None), Measured(0.4, None, None)],
@@ -81,7 +81,7 @@ def test_rows_and_lines_are_means_over_seeds():
   (row,) = benchmark.rows(trial, results)
   assert row == {
     'probe': 'layers',
-    'model': 'looks',
+    'model': 'attends',
     'accuracy': pytest.approx(0.95),
     'baseline': 'pools',
     'baseline_accuracy': pytest.approx(0.3),
@@ -97,7 +97,7 @@ def test_rows_and_lines_are_means_over_seeds():
   no_attention = {'model': results['baseline'], 'baseline': results['baseline']}
   assert benchmark.rows(trial, no_attention)[0]['hit_rate'] is None
 
-  trial = Trial('event', Tiny('looks', {}), Tiny('pools', {}), frame=8)
+  trial = Trial('event', Tiny('attends', {}), Tiny('pools', {}), frame=8)
   task, key_frame = benchmark.rows(trial, results | {'frame': [0.2, 0.3]})
   assert (task['accuracy'], task['chance']) == (pytest.approx(0.95), 0.5)
   assert key_frame['baseline'] == 'middle frame'

@@ -18,11 +18,11 @@ from vidcap_jax.inference import captioning
 def test_partners_form_one_cycle(count):
   for seed in range(5):
     partner = swapped_features.partners(count, seed)
-    place, seen = 0, []
+    place, visited = 0, []
     for _ in range(count):
       place = partner[place]
-      seen.append(place)
-    assert sorted(seen) == list(range(count))
+      visited.append(place)
+    assert sorted(visited) == list(range(count))
     assert place == 0
   assert swapped_features.partners(10, 0) != swapped_features.partners(10, 1)
 

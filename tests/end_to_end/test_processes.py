@@ -132,9 +132,9 @@ def assert_same_run(one, other):
 def test_two_processes_train_as_one(tiny_data, tmp_path):
   """SIGTERM to one process stops both after the same step, and the same command resumes."""
   with tiny.without_java():
-    alone = tiny.run(tiny.small_config(tiny_data), tmp_path / 'alone')
-  together = tmp_path / 'together'
-  start = functools.partial(training, 'small_config', tiny_data, together, 2, 1)
+    one_process = tiny.run(tiny.small_config(tiny_data), tmp_path / 'one')
+  workdir = tmp_path / 'two'
+  start = functools.partial(training, 'small_config', tiny_data, workdir, 2, 1)
   with start() as job:
     job.wait_until('step 2/8', 0)
     job.processes[1].send_signal(signal.SIGTERM)
@@ -155,14 +155,14 @@ def test_two_processes_train_as_one(tiny_data, tmp_path):
   assert f'restored step {stopped} ' in main
   assert 'step 8/8' in main
   assert '[xe]' not in other  # process 0 alone logs, writes records and captions, and scores
-  assert_same_run(alone, together)
+  assert_same_run(one_process, workdir)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * SECONDS)
 def test_a_run_resumes_with_other_processes_and_shardings(tiny_data, tmp_path):
   with tiny.without_java():
-    alone = tiny.run(tiny.small_config(tiny_data), tmp_path / 'alone')
+    one_process = tiny.run(tiny.small_config(tiny_data), tmp_path / 'one')
   workdir = tmp_path / 'moved'
   # Two processes that share one copy of the model; one process; four, each with a part of every
   # array and of the features.
@@ -179,20 +179,20 @@ def test_a_run_resumes_with_other_processes_and_shardings(tiny_data, tmp_path):
         job.processes[-1].send_signal(signal.SIGTERM)
       outputs = job.wait()
       assert set(job.codes) == ({143} if stop < 8 else {0}), outputs
-  assert_same_run(alone, workdir)
+  assert_same_run(one_process, workdir)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2 * SECONDS)
 def test_two_processes_fuse_as_one(tiny_data, tmp_path):
   with tiny.unscored_by_java():
-    alone = tiny.run(tiny.fused_config(tiny_data), tmp_path / 'alone')
-  with training('fused_config', tiny_data, tmp_path / 'together', 2, 4) as job:
+    one_process = tiny.run(tiny.fused_config(tiny_data), tmp_path / 'one')
+  with training('fused_config', tiny_data, tmp_path / 'two', 2, 4) as job:
     outputs = job.wait()
     assert job.codes == [0, 0], outputs
   left, right = (
     json.loads((workdir / 'eval' / 'val' / 'captions.json').read_text())
-    for workdir in (alone, tmp_path / 'together')
+    for workdir in (one_process, tmp_path / 'two')
   )
   for a, b in zip(left, right, strict=True):
     assert (a['video_id'], a['caption'], a['chosen']) == (b['video_id'], b['caption'], b['chosen'])

@@ -197,7 +197,7 @@ def _attribute(server: str, key: str, attempts: int = 5) -> str | None:
       time.sleep(1.0)
   # A worker that ran as the only process would overwrite the files of the others.
   raise UserError(
-    f'no answer from {url}, which tells which worker of the TPU slice this is: {reason}; try '
+    f'no answer from {url}, which names this worker of the TPU slice: {reason}; try '
     'again, or set TPU_SKIP_MDS_QUERY=1 and, if there are several workers, give --coordinator, '
     '--num_processes and --process_id'
   )

@@ -26,7 +26,7 @@ def settings(**changes):
 
 
 def test_settings_are_applied(tmp_path):
-  folder = str(tmp_path / 'kept' / 'programs')
+  folder = str(tmp_path / 'cache' / 'programs')
   runtime.apply(settings(compilation_cache=folder, check_nans=True, matmul_precision='highest'))
   assert [getattr(jax.config, name) for name in NAMES] == ['highest', True, folder]
   with pytest.raises(FloatingPointError):
