@@ -144,8 +144,8 @@ def table(packages: Sequence[Package]) -> str:
 # ---------------------------------------------------------------- the picture
 
 WIDTH = 860  # the width of a page
-# A row, the column headings, the names, the longest bar, and what the last heading needs.
-CELL, TOP, LEFT, BAR, RIGHT = 24, 104, 196, 84, 40
+CELL, BAR, RIGHT = 24, 78, 42  # height of a row, the longest bar, room for the last heading
+CHARACTER = 7.6  # width of a character, at most
 INK, PALE, BAND, BLUE = '#24292f', '#57606a', '#eef1f4', '#2f6fb4'
 
 
@@ -155,26 +155,29 @@ def draw(packages: Sequence[Package]) -> str:
   Colours are fixed, on a white card, so that it can be read on light and dark pages.
   """
   columns = [p.name for p in packages if any(p.name in other.imports for other in packages)]
-  left = LEFT + BAR + 48
-  height = TOP + CELL * len(packages) + 5 * len(LAYERS) + 30
+  bars = 20 + CHARACTER * max(len(_path(package.name)) for package in packages)
+  left = bars + BAR + 48
+  headings = [_path(name).removeprefix('vidcap_jax/') for name in columns]
+  top = 34 + 0.87 * CHARACTER * max(map(len, headings))  # sine of 60 degrees
+  height = top + CELL * len(packages) + 5 * len(LAYERS) + 30
   svg = ElementTree.Element(
-    'svg', xmlns='http://www.w3.org/2000/svg', viewBox=f'0 0 {WIDTH} {height}', role='img'
+    'svg', xmlns='http://www.w3.org/2000/svg', viewBox=f'0 0 {WIDTH} {height:.0f}', role='img'
   )
   svg.set('font-family', 'system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif')
   svg.set('font-size', '13')
   title = 'Packages from the top floor down, their lines of code, and imports between them'
   ElementTree.SubElement(svg, 'title').text = title
   _rectangle(svg, 0.5, 0.5, WIDTH - 1, height - 1, fill='#ffffff', stroke='#d0d7de', rx=8)
-  _text(svg, 14, TOP - 12, 'package', fill=PALE)
-  _text(svg, LEFT, TOP - 12, 'lines of code', fill=PALE)
+  _text(svg, 14, top - 12, 'package', fill=PALE)
+  _text(svg, bars, top - 12, 'lines of code', fill=PALE)
   step = (WIDTH - RIGHT - left) / len(columns)
   column_centers = {name: left + step * (i + 0.5) for i, name in enumerate(columns)}
-  for name, x in column_centers.items():
-    heading = _text(svg, 0, 0, _path(name).removeprefix('vidcap_jax/'))
-    heading.set('transform', f'translate({x + 4:.1f} {TOP - 12}) rotate(-60)')
+  for text, x in zip(headings, column_centers.values()):
+    heading = _text(svg, 0, 0, text)
+    heading.set('transform', f'translate({x + 4:.1f} {top - 12:.1f}) rotate(-60)')
   longest = max(package.lines for package in packages)
   largest = max(max(package.imports.values(), default=1) for package in packages)
-  y, floor = TOP - 5, -1
+  y, floor = top - 5, -1
   for package in packages:
     if FLOOR[package.name] != floor:
       floor = FLOOR[package.name]
@@ -182,25 +185,30 @@ def draw(packages: Sequence[Package]) -> str:
       _rectangle(svg, 8, y, WIDTH - 16, CELL * len(LAYERS[floor]), fill=BAND, rx=4)
     baseline = y + CELL / 2 + 4.5
     _name(svg, 14, baseline, package.name)
-    _rectangle(svg, LEFT, y + 6, BAR * package.lines / longest, CELL - 12, fill='#9aa7b4', rx=2)
-    _text(svg, LEFT + BAR * package.lines / longest + 5, baseline, f'{package.lines:,}', fill=PALE)
+    _rectangle(svg, bars, y + 6, BAR * package.lines / longest, CELL - 12, fill='#9aa7b4', rx=2)
+    _text(svg, bars + BAR * package.lines / longest + 5, baseline, f'{package.lines:,}', fill=PALE)
     for name, x in column_centers.items():
-      count = package.imports.get(name, 0)
       if name == package.name:
         _text(svg, x, baseline, '◆', fill='#9aa7b4', anchor='middle')
-      elif count:
-        opacity = 0.15 + 0.85 * math.sqrt(count / largest)
-        _rectangle(
-          svg, x - step / 2 + 1, y + 1, step - 2, CELL - 2, fill=BLUE, fill_opacity=opacity, rx=3
-        )
-        fill = '#ffffff' if opacity > 0.55 else INK
-        _text(svg, x, baseline, str(count), fill=fill, anchor='middle')
+      elif count := package.imports.get(name, 0):
+        _count(svg, x, y, step, count, strength=math.sqrt(count / largest))
     y += CELL
   note = 'Each number counts the imports of the column by the row; ◆ is the row itself. '
   note += 'A floor imports only from floors below it.'
   _text(svg, 14, y + 20, note, fill=PALE)
   ElementTree.indent(svg, ' ')
   return ElementTree.tostring(svg, encoding='unicode') + '\n'
+
+
+def _count(
+  svg: ElementTree.Element, x: float, y: float, width: float, count: int, strength: float
+) -> None:
+  """A number in a cell centred at x, the darker the closer ``strength`` is to 1."""
+  opacity = 0.15 + 0.85 * strength
+  cell = {'x': x - width / 2 + 1, 'y': y + 1, 'width': width - 2, 'height': CELL - 2}
+  _rectangle(svg, **cell, fill=BLUE, fill_opacity=opacity, rx=3)
+  fill = '#ffffff' if opacity > 0.55 else INK
+  _text(svg, x, y + CELL / 2 + 4.5, str(count), fill=fill, anchor='middle')
 
 
 def _path(name: str) -> str:
