@@ -103,6 +103,28 @@ def test_paths(page):
 
 
 @each_page
+def test_functions_and_classes(page):
+  """As `vidcap_jax/data/order.py:TrainOrder` in docs/architecture.md."""
+  named = re.findall(rf'`((?:{"|".join(OURS)})/[\w/]+\.py):(\w+)`', page.read_text())
+  wrong = [f'{file}:{name}' for file, name in named if name not in defined(ROOT / file)]
+  assert not wrong
+
+
+def defined(path: pathlib.Path) -> set[str]:
+  """Names of the functions and classes of a file."""
+  body = ast.parse(path.read_text()).body
+  return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def test_files_in_the_tree_of_the_readme():
+  tree = (ROOT / 'README.md').read_text().partition('## Where things are')[2].partition('\n## ')[0]
+  named = set(re.findall(r'[a-z0-9_]+\.py\b', tree))
+  known = {path.name for folder in OURS for path in (ROOT / folder).rglob('*.py')}
+  assert len(named) > 100
+  assert named <= known
+
+
+@each_page
 def test_links(page):
   wrong = []
   for link in re.findall(r'\]\(([^)\s]+)\)', page.read_text()):
