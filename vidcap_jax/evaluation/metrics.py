@@ -43,7 +43,7 @@ Scores = dict[str, float]
 class References:
   """References after PTB tokenising: ``captions[video_id]`` is a list of token strings.
 
-  ``by_character``: Chinese was parted by character before, as hypotheses are to be too.
+  ``by_character``: Chinese was split into characters first; hypotheses must be too.
   """
 
   captions: Mapping[str, list[str]]
@@ -57,12 +57,12 @@ def prepare_references(
 
   Args:
     references: each video's captions.
-    by_character: compare Chinese by character. The PTB tokeniser takes all between two spaces for
-      one token, so a caption in Chinese would be a single one.
+    by_character: compare Chinese by character. The PTB tokeniser would make a Chinese caption a
+      single token, as it has no spaces.
 
   Raises:
-    MetricError: no videos; a video without references; a reference without text, or a video none
-      of whose references holds a word. Counts and the first ids are given.
+    MetricError: no videos; a video without references; an empty reference; or a video whose
+      references have no words. The message has counts and the first ids.
   """
   if not references:
     raise MetricError('no videos to score: the references are empty')
@@ -96,17 +96,17 @@ def score(
 
   Args:
     hypotheses: one caption per video id. An empty one scores 0 (and is logged).
-    references: each video's captions, or what ``prepare_references`` made of them.
+    references: each video's captions, or the result of ``prepare_references``.
     metrics: any of ``METRICS``.
-    by_character: compare Chinese by character; references that are prepared say so themselves.
-    meteor_process: a running METEOR, to save its start-up; by default one is started and ended.
-    meteor_time_limit: seconds for a METEOR started here.
+    by_character: compare Chinese by character; ignored if the references are prepared.
+    meteor_process: a running METEOR, to save its start; by default one is started and ended.
+    meteor_time_limit: seconds, for a METEOR started here.
 
   Returns:
-    The corpus scores, and per video id the same: fractions under BLEU_1 to BLEU_4, METEOR,
-    ROUGE_L, CIDEr. CIDEr is what the package calls so (CIDEr-D: clipped, length penalty with sigma
-    6, times 10), so it may exceed 1. Its document frequencies come from these references: scores of
-    a subset do not compare with scores of the whole.
+    The corpus scores, and the same scores by video id: BLEU_1 to BLEU_4, METEOR, ROUGE_L and CIDEr,
+    as fractions. CIDEr is the package's, which is CIDEr-D (clipped, length penalty with sigma 6,
+    times 10), so it may exceed 1. Its document frequencies come from these references, so the
+    scores of a subset are not comparable with those of the whole.
 
   Raises:
     MetricError: ids without a hypothesis or unknown to the references, empty references, no
@@ -127,8 +127,8 @@ def score(
   _check_ids(hypotheses, known)
 
   with contextlib.ExitStack() as stack:
-    # METEOR's start-up and work go on beside everything else. Left in reverse: an error here
-    # first ends METEOR, which ends the thread that waits for it.
+    # METEOR starts and runs in parallel to everything else. The stack unwinds in reverse: after an
+    # error METEOR is ended first, which ends the thread that waits for it.
     pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
     if 'METEOR' in metrics and meteor_process is None:
       meteor_process = stack.enter_context(meteor.Meteor(meteor_time_limit))
@@ -136,8 +136,8 @@ def score(
     if not isinstance(references, References):
       references = prepare_references(references, by_character=by_character)
     ids = list(references.captions)
-    spoken = tokenize([hypotheses[v] for v in ids], references.by_character)
-    tokens = dict(zip(ids, spoken, strict=True))
+    tokenised = tokenize([hypotheses[v] for v in ids], references.by_character)
+    tokens = dict(zip(ids, tokenised, strict=True))
     empty = [v for v in ids if not tokens[v]]
     if empty:
       logging.getLogger(__name__).warning('captions without a word score 0: %s', _ids(empty))
@@ -145,12 +145,12 @@ def score(
     gold = {v: list(references.captions[v]) for v in ids}
     if 'METEOR' in metrics:
       assert meteor_process is not None
-      waiting = pool.submit(meteor_process.score, list(tokens.values()), list(gold.values()))
+      meteor_score = pool.submit(meteor_process.score, list(tokens.values()), list(gold.values()))
     scored = {}
     for metric in (m for m in METRICS if m in metrics and m != 'METEOR'):
       scored.update(_score_one(metric, gold, {v: [tokens[v]] for v in ids}))
     if 'METEOR' in metrics:
-      scored['METEOR'] = waiting.result()
+      scored['METEOR'] = meteor_score.result()
 
   names = [n for n in ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', *METRICS[1:]) if n in scored]
   corpus = {n: float(scored[n][0]) for n in names}
@@ -159,7 +159,7 @@ def score(
 
 
 def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
-  """Captions as the scorers see them: tokens with spaces between."""
+  """Captions as the scorers compare them: tokens joined by spaces."""
   return java.tokenize([separate_characters(c) for c in captions] if by_character else captions)
 
 
@@ -173,7 +173,7 @@ def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
   if metric == 'ROUGE_L':
     from pycocoevalcap.rouge.rouge import Rouge
 
-    # An empty caption would match a reference of punctuation alone: both have no words.
+    # An empty caption would match a reference of punctuation only, as both have no words.
     _, videos = Rouge().compute_score(gold, tokens)
     videos = np.where([bool(t[0]) for t in tokens.values()], videos, 0.0)
     return {'ROUGE_L': (np.mean(videos), videos)}
@@ -250,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     type=float,
     default=meteor.TIME_LIMIT,
     metavar='SECONDS',
-    help='METEOR is ended after that (default: %(default).0f)',
+    help='time limit of METEOR (default: %(default).0f)',
   )
   options = parser.parse_args(arguments)
   logging.basicConfig(format='%(message)s')

@@ -1,4 +1,4 @@
-"""Embedding videos and captions of a split and ranking them: how embeddings are scored."""
+"""Scores embedding models: embeds the videos and captions of a split and ranks them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -34,12 +34,12 @@ def make_scorer(
     config, module, streams, vocabulary: a stage's or a checkpoint's.
     length: L, tokens of a caption.
     mesh: of all devices.
-    label: of a progress line over the captions, on stderr of process 0; '': none.
+    label: of a progress line over the captions, on stderr of process 0; '' shows none.
 
-  ``batches`` are of all videos (``captioning.eval_batches``), ``texts`` the same videos in order
-  with all their captions, one at least.
+  The function's ``batches`` are those of all videos (``captioning.eval_batches``); ``texts`` are
+  the same videos in the same order, with all their captions, at least one in total.
   """
-  # Captions come in the shape of training's batches, whichever videos they belong to.
+  # Captions are batched in the shape of training batches, regardless of their videos.
   (host, hosts), S = distributed.block(mesh), config.data.captions_per_video
   rows = config.eval.batch_size + -config.eval.batch_size % mesh.shape['data']
 
@@ -56,19 +56,20 @@ def make_scorer(
     videos = []
     for _, batch in batches:
       batch = distributed.to_devices(batch, mesh)
-      index, made = distributed.to_host((batch['video_index'], embed_videos(params, batch)))
-      videos.append(made[index >= 0])
+      index, embedded = distributed.to_host((batch['video_index'], embed_videos(params, batch)))
+      videos.append(embedded[index >= 0])
     tokens = np.array([vocabulary.encode(c, length) for v in texts for c in v.captions], np.int32)
     padded = np.pad(tokens, ((0, -len(tokens) % (rows * S)), (0, 0)), constant_values=PAD)
     blocks: Iterable[np.ndarray] = padded.reshape(-1, hosts, rows // hosts, S, length)
     if label and distributed.is_main():
-      told = {'unit': 'captions', 'each': rows * S, 'first': 'compiling'}
-      blocks = progress(blocks, len(tokens), label, **told)
+      blocks = progress(
+        blocks, len(tokens), label, unit='captions', each=rows * S, first='compiling'
+      )
     captions = []
     for block in blocks:
-      mine = distributed.to_devices({'captions': block[host]}, mesh)['captions']
-      made = distributed.to_host(embed_captions(params, mine))  # (rows, S, H)
-      captions.append(made.reshape(rows * S, -1))
+      local = distributed.to_devices({'captions': block[host]}, mesh)['captions']
+      embedded = distributed.to_host(embed_captions(params, local))  # (rows, S, H)
+      captions.append(embedded.reshape(rows * S, -1))
     owner = np.repeat(np.arange(len(texts)), [len(video.captions) for video in texts])
     ranked = retrieval.ranks(np.concatenate(videos), np.concatenate(captions)[: len(tokens)], owner)
     return retrieval.scores(*ranked)
@@ -77,16 +78,16 @@ def make_scorer(
 
 
 def check_validation(settings: Mapping, split: str, texts: Sequence[Video]) -> None:
-  """Whether retrieval can choose the best checkpoint.
+  """Checks that retrieval can choose the best checkpoint.
 
   Raises:
-    ConfigError: ``eval.metric`` is no score of retrieval in which more is better.
+    ConfigError: ``eval.metric`` is not a retrieval score in which more is better.
     DataError: no video of the split has a caption.
   """
   if settings['metric'] not in retrieval.SCORES:
     raise ConfigError(
-      f'eval.metric {settings["metric"]!r} is none of the scores by which a model that makes no '
-      f'captions is validated: {", ".join(retrieval.SCORES)}'
+      f"eval.metric {settings['metric']!r} can't validate a model that makes no captions; use one "
+      f'of: {", ".join(retrieval.SCORES)}'
     )
   if not any(video.captions for video in texts):
     raise DataError(

@@ -1,4 +1,4 @@
-"""The files that challenge servers take, for splits whose references are not public."""
+"""Writes submissions to challenge servers, for splits whose references are not public."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from vidcap_jax.files import write_json
 
 
 def write_vatex(path: epath.PathLike, captions: Mapping[str, str]) -> None:
-  """Writes what the VATEX server takes: one JSON object ``{videoID: caption}``.
+  """Writes a submission to the VATEX server: one JSON object ``{videoID: caption}``.
 
-  The server wants the file in a zip archive.
+  The server expects the file in a zip archive.
   """
   write_json(path, dict(captions), ensure_ascii=False)
 
@@ -18,13 +18,13 @@ def write_vatex(path: epath.PathLike, captions: Mapping[str, str]) -> None:
 def write_msrvtt(
   path: epath.PathLike, captions: Mapping[str, str], external_data: str | None = None
 ) -> None:
-  """Writes what the MSR-VTT challenge takes.
+  """Writes a submission to the MSR-VTT challenge.
 
   Args:
     path: the JSON file to write.
     captions: one caption per video id.
-    external_data: what was used besides MSR-VTT itself, e.g. the networks that made the features
-      and their training data; None if nothing. The rules ask for it.
+    external_data: data used besides MSR-VTT, e.g. the networks that extracted the features and
+      their training data; None if there is none. The rules require it.
   """
   details = {'used': 'false' if external_data is None else 'true', 'details': external_data or ''}
   result = [{'video_id': v, 'caption': c} for v, c in captions.items()]

@@ -1,10 +1,10 @@
-"""Learning curves: what runs scored while they trained, as a picture.
+"""Draws learning curves: the scores of runs while they trained.
 
   python -m vidcap_jax.studies.curves --runs=runs/a,runs/b --out=curves.png
   python -m vidcap_jax.studies.curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --out=curves.svg
 
-A panel for each metric; a line for each run, its stages one after another. A folder of runs, such
-as that of ``--config.seeds``, stands for all of them.
+There is a panel for each metric and a line for each run, with its stages one after another. A
+folder of runs, such as that of ``--config.seeds``, means all of them.
 """
 
 import argparse
@@ -22,24 +22,24 @@ METRICS = ('CIDEr', 'BLEU_4')
 
 
 def workdirs(names: Sequence[str]) -> list[pathlib.Path]:
-  """The runs that are named, and those in folders that are.
+  """The workdirs among the names, and those in the folders among them.
 
   Raises:
-    UserError: there is none.
+    UserError: a name is neither.
   """
-  found = []
+  runs = []
   for name in names:
     path = pathlib.Path(name)
     inside = sorted(journal.parent for journal in path.glob('*/metrics.jsonl'))
     own = [path] if (path / 'metrics.jsonl').is_file() else inside
     if not own:
       raise UserError(f'--runs={name}: neither a workdir nor a folder of them (no metrics.jsonl)')
-    found += own
-  return found
+    runs += own
+  return runs
 
 
 def curve(records: Sequence[dict], kind: str, metric: str) -> list[tuple[int, float, str]]:
-  """(steps since the run's beginning, value, stage) of every record of a kind with a metric."""
+  """(steps since the start of the run, value, stage) of every record of a kind with a metric."""
   points, before, stage, last = [], 0, '', 0
   for record in records:
     if record['stage'] != stage:
@@ -51,10 +51,10 @@ def curve(records: Sequence[dict], kind: str, metric: str) -> list[tuple[int, fl
 
 
 def draw(runs: Sequence[pathlib.Path], kind: str, metrics: Sequence[str], out: str) -> None:
-  """Writes the picture; its form is that of the file's ending.
+  """Writes the picture, in the format of the file's suffix.
 
   Raises:
-    UserError: no run has a metric; the message lists those there are.
+    UserError: no run has a metric; the message lists the known ones.
     ModuleNotFoundError: matplotlib is not installed; says how to install it.
   """
   picture = figure(figsize=(5.5 * len(metrics), 4))
@@ -64,7 +64,7 @@ def draw(runs: Sequence[pathlib.Path], kind: str, metrics: Sequence[str], out: s
     if not any(curves.values()):
       known = {k for records in journals.values() for r in records if r['kind'] == kind for k in r}
       raise UserError(
-        f'no run has {metric!r} of {kind!r}; there is: '
+        f'no run has {metric!r} of {kind!r}; known: '
         f'{", ".join(sorted(known - {"stage", "step", "kind"})) or "nothing"}'
       )
     for run, points in curves.items():

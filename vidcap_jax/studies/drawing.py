@@ -1,4 +1,4 @@
-"""Pictures, by matplotlib: of the extra ``report``, imported when something is drawn."""
+"""Figures by matplotlib, which is imported when needed: it comes with the extra ``report``."""
 
 from typing import Any
 

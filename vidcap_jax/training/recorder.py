@@ -91,7 +91,7 @@ def stage_meta(config: ConfigDict, name: str, stage: Stage, data: TrainData) -> 
     'making': provenance_of(manifest, streams).to_dict(),
     'data': {'name': manifest.name, 'hash': manifest.hash},
     'top_captions': most_frequent(captions),
-    'captions': diversity.remember(captions, vocabulary, stage.shape.length),
+    'captions': diversity.hash_captions(captions, vocabulary, stage.shape.length),
     'key_frames': data.key_frames,
     'versions': results.versions(),
   }

@@ -13,7 +13,7 @@ def vocabulary():
 
 def test_figures_by_hand(vocabulary):
   said = ['a man sings', 'a man sings', 'a man runs', 'the dog runs', '']
-  trained = diversity.remember(TRAINED, vocabulary, length=20)
+  trained = diversity.hash_captions(TRAINED, vocabulary, length=20)
   assert diversity.describe(said, vocabulary, trained) == {
     'distinct_captions': 4,
     'mean_words': 12 / 5,
@@ -24,24 +24,24 @@ def test_figures_by_hand(vocabulary):
 
 @pytest.mark.parametrize(('said', 'novel'), [("it 's a dog", 0), ('it is a dog', 1), ('a dog', 1)])
 def test_captions_are_compared_as_the_vocabulary_splits_them(vocabulary, said, novel):
-  trained = diversity.remember(TRAINED, vocabulary, length=20)
+  trained = diversity.hash_captions(TRAINED, vocabulary, length=20)
   assert diversity.describe([said], vocabulary, trained)['novel_captions'] == novel
 
 
 def test_a_caption_counts_as_it_was_trained_on(vocabulary):
-  trained = diversity.remember(TRAINED, vocabulary, length=4)
+  trained = diversity.hash_captions(TRAINED, vocabulary, length=4)
   for said, novel in (('the dog runs', 0), ('the dog runs very fast', 1)):
     assert diversity.describe([said], vocabulary, trained)['novel_captions'] == novel
 
 
 def test_equal_captions_are_remembered_once(vocabulary):
-  once = diversity.remember(TRAINED, vocabulary, 20)
-  assert once == diversity.remember(TRAINED[::-1] * 2, vocabulary, 20)
+  once = diversity.hash_captions(TRAINED, vocabulary, 20)
+  assert once == diversity.hash_captions(TRAINED[::-1] * 2, vocabulary, 20)
   assert len(once) == 44  # 4 captions of 8 bytes, in base64
 
 
 def test_no_figure_where_nothing_was_remembered(vocabulary):
   assert 'novel_captions' not in diversity.describe(['a dog'], vocabulary, None)
-  nothing = diversity.remember([], vocabulary, 20)
+  nothing = diversity.hash_captions([], vocabulary, 20)
   assert diversity.describe(['a dog'], vocabulary, nothing)['novel_captions'] == 1
   assert diversity.describe([], vocabulary, nothing)['mean_words'] == 0

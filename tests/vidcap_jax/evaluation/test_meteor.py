@@ -43,7 +43,7 @@ def test_a_run_over_the_time_limit_is_ended(fake_java):
   began = time.monotonic()
   with meteor.Meteor(time_limit=1.0) as process:
     pid = process._process.pid
-    with pytest.raises(MetricError, match=r'2 videos within 1 s .*it said: loading'):
+    with pytest.raises(MetricError, match=r'2 videos within 1 s .*stderr: loading'):
       process.score(['a', 'b'], [['x'], ['y']])
     assert gone(pid)
   assert time.monotonic() - began < 10
@@ -52,7 +52,7 @@ def test_a_run_over_the_time_limit_is_ended(fake_java):
 @pytest.mark.parametrize(
   ('body', 'message'),
   [
-    ("sys.exit('no heap')", r'METEOR failed: .* \(it said: no heap\)'),
+    ("sys.exit('no heap')", r'METEOR failed: .* \(stderr: no heap\)'),
     ("sys.stdin.readline(); print('1 2', flush=True); sys.exit('died')", 'output ended.*died'),
     ("[print('0,5', flush=True) for _ in sys.stdin]", "could not convert string to float: '0,5'"),
   ],
