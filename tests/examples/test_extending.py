@@ -125,6 +125,13 @@ def test_checkpoint_captions_own_features(workdir, sources, capsys):
   assert 'red' in captions['clip9']
 
 
+def test_checkpoint_captions_the_same_features_in_a_built_in_format(workdir, tmp_path, capsys):
+  np.save(tmp_path / 'clip.npy', np.full((2, 4), [2, 0, 0, 0], np.float32))
+  restored = restore.restore(restore.find_checkpoint(str(workdir)), make_mesh())
+  assert predict.predict(restored, f'image={tmp_path}') == 0
+  assert 'red' in json.loads(capsys.readouterr().out)['caption']
+
+
 def test_model_keeps_the_promises_of_captioners(strict_dtypes):
   """Those of ``test_captioner.py`` that compile fast; the model can be held to all of them."""
   settings = {'name': 'examples.extending.model:MeanGRU', 'hidden': 8, 'embed': 6, 'dropout': 0.5}
