@@ -1,4 +1,4 @@
-"""The Beam pipelines give what the local programs give, byte for byte."""
+"""The Beam pipelines give the same bytes as the local commands."""
 
 import json
 import pathlib
@@ -55,7 +55,7 @@ def test_features_are_the_same(features):
   assert reports[0]['absent'] == {'v1': ['sound']}
 
 
-def test_an_extraction_begun_here_goes_on_there(videos, features, capsys):
+def test_beam_resumes_a_local_extraction(videos, features, capsys):
   here, _ = features
   before = files_of(here)
   (here / 'image' / 'v2.npy').unlink()
@@ -93,7 +93,7 @@ def test_records_are_the_same(flags, tmp_path, capsys):
   assert here == there
 
 
-def test_bad_features_are_named_alike(flags, features, tmp_path, capsys):
+def test_bad_features_give_the_same_errors(flags, features, tmp_path, capsys):
   bad = features[0] / 'image' / 'v3.npy'
   good = bad.read_bytes()
   np.save(bad, np.full((3, 128), np.nan, np.float16))
@@ -113,7 +113,7 @@ def test_bad_features_are_named_alike(flags, features, tmp_path, capsys):
     bad.write_bytes(good)
 
 
-def test_a_misspelt_flag_of_beam_is_found_before_any_work(videos, tmp_path, capsys):
+def test_misspelt_beam_flag_is_an_error_before_any_work(videos, tmp_path, capsys):
   flags = [f'--videos={videos}', f'--out={tmp_path / "out"}', '--', '--runer=DirectRunner']
   assert apache_beam.main(['extract', *flags]) == 1
   assert '--runer' in capsys.readouterr().err

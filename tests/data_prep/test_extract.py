@@ -1,4 +1,4 @@
-"""The command that extracts a folder: what it writes, what it names, and how it goes on."""
+"""The command that extracts a folder: its files, its errors, and how it resumes."""
 
 import json
 
@@ -47,7 +47,7 @@ def test_command(clips, tmp_path, capsys):
   assert "{'uniform': 7}" in error
 
 
-def test_bad_files_are_named_and_the_others_kept(clips, tmp_path, capsys):
+def test_bad_files_are_named_and_the_others_extracted(clips, tmp_path, capsys):
   folder, out = tmp_path / 'videos', tmp_path / 'out'
   (folder / 'deep').mkdir(parents=True)
   good = next(clips.glob('*.mp4')).read_bytes()
@@ -95,14 +95,14 @@ def test_bad_options_are_one_line(clips, tmp_path, capsys, options, message):
   assert not any(tmp_path.iterdir())
 
 
-def test_two_files_of_one_name(tmp_path, capsys):
+def test_two_files_with_the_same_id(tmp_path, capsys):
   for name in ('a.mp4', 'a.avi'):
     (tmp_path / name).touch()
   assert run(f'--videos={tmp_path}', f'--out={tmp_path / "out"}') == 1
   assert "both would be video 'a'" in capsys.readouterr().err
 
 
-def test_no_file_stops_the_others(tmp_path, capsys):
+def test_bad_files_do_not_stop_the_others(tmp_path, capsys):
   """One of each kind that people have; features of all that can be read."""
   folder = tmp_path / 'videos'
   folder.mkdir()

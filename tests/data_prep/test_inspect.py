@@ -113,7 +113,7 @@ def test_nothing_odd(tmp_path, capsys):
   assert 'checksums of all shards compared' in lines
 
 
-def test_nan_is_named_and_fails(folder, capsys):
+def test_nan_is_reported_and_gives_exit_code_1(folder, capsys):
   # What build refuses may come from elsewhere.
   manifest = read_manifest(folder)
   arrays = {'image': np.zeros((100, 4), np.float16), 'audio': np.ones((1, 3), np.float16)}

@@ -14,12 +14,12 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-  """Each look at the clock finds ten seconds gone."""
+  """Each reading of the clock is ten seconds later."""
   ticks = itertools.count(0, 10)
   monkeypatch.setattr(module.time, 'monotonic', lambda: float(next(ticks)))
 
 
-def test_a_line_now_and_then_in_a_log(clock):
+def test_log_gets_a_line_at_intervals(clock):
   stream = io.StringIO()
   assert list(progress(range(6), 6, 'reading', stream=stream)) == list(range(6))
   assert stream.getvalue().splitlines() == [
@@ -29,7 +29,7 @@ def test_a_line_now_and_then_in_a_log(clock):
   ]
 
 
-def test_what_the_first_waits_for_is_told_and_not_in_the_rate(monkeypatch):
+def test_compilation_is_shown_and_not_part_of_the_rate(monkeypatch):
   ticks = iter([0, 60, 80, 100])  # the start, and the end of each item
   monkeypatch.setattr(module.time, 'monotonic', lambda: float(next(ticks)))
   stream = io.StringIO()
@@ -43,7 +43,7 @@ def test_what_the_first_waits_for_is_told_and_not_in_the_rate(monkeypatch):
   ]
 
 
-def test_one_line_on_a_terminal_that_goes_away(clock):
+def test_terminal_line_is_rewritten_and_cleared(clock):
   stream = Terminal()
   list(progress('ab', 2, 'writing', unit='shards', stream=stream))
   shown = stream.getvalue().split('\r')
@@ -51,14 +51,14 @@ def test_one_line_on_a_terminal_that_goes_away(clock):
   assert shown[-2:] == [' ' * 79, '']
 
 
-def test_short_work_says_nothing():
+def test_short_work_prints_nothing():
   stream = Terminal()
   assert list(progress([], 0, 'x', stream=stream)) == []
   list(progress(range(3), 3, 'x', stream=stream))
   assert stream.getvalue() == ''
 
 
-def test_the_line_goes_away_when_work_ends_early(clock):
+def test_line_is_cleared_when_work_stops_early(clock):
   stream = Terminal()
   items = progress(range(3), 3, 'x', stream=stream)
   next(items)

@@ -62,7 +62,7 @@ def test_vocabulary_is_of_the_training_split(source):
 
 
 def test_no_word_is_frequent_enough(source):
-  with pytest.raises(DataError, match='no word occurs 9 times.*lower --min_count'):
+  with pytest.raises(DataError, match='9 times.*--min_count'):
     build(options(source, min_count=9))
   assert not (source / 'out').exists()
 
@@ -101,7 +101,7 @@ def test_many_streams_of_all_kinds(source):
   assert read_manifest(source / 'out').hash == manifest.hash
 
 
-def test_with_a_vocabulary_from_elsewhere(source):
+def test_given_vocabulary_is_used(source):
   words = build_vocabulary(['a man walks'], 1, 9)
   file = source / 'words.json'
   file.write_text(json.dumps(words.to_dict()))
@@ -132,7 +132,7 @@ def test_msvd_by_youtube_id(source):
   given = options(
     source, form='msvd', annotations=(str(source / 'msvd'),), id_map=str(source / 'map.txt')
   )
-  with pytest.raises(DataError, match='train has 2 videos, published are 1,200; test has 1'):
+  with pytest.raises(DataError, match='train .*2 .*1,200; test .*1'):
     build(given)
   manifest, report = build(dataclasses.replace(given, counts='warn'))
   assert report.notes[0] == 'train has 2 videos, published are 1,200'

@@ -1,4 +1,4 @@
-"""What is declared of feature streams reaches the records, and is checked before any work."""
+"""Options for streams are applied to the records, and checked before any work."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_too_many_frames(source):
   np.testing.assert_array_equal(found['v3']['image'][[0, -1]], whole[[0, -1]])
 
 
-def test_the_best_regions_are_kept(source):
+def test_regions_with_the_highest_scores_are_kept(source):
   regions = np.arange(1, 2 * 5 * 3 + 1, dtype=np.float32).reshape(2, 5, 3)
   regions[0, 4] = 0  # absent, whatever its score
   scores = np.array([[0.1, 0.9, 0.3, 0.9, 1.0], [5, 4, 3, 2, 1]])
@@ -82,5 +82,5 @@ def test_the_best_regions_are_kept(source):
     with pytest.raises(DataError, match=f'v5: .*{match}'):
       build(options(source, **changes, max_regions={'objects': 2}))
   del changes['keys']
-  with pytest.raises(DataError, match='holds 3 arrays .x, bbox, scores.*--keys=objects='):
+  with pytest.raises(DataError, match='x, bbox, scores.*--keys=objects='):
     build(options(source, **changes))

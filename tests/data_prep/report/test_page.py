@@ -84,7 +84,7 @@ def test_the_page_shows_what_is_printed(folder, capsys):
   assert 'Broken: nothing' in seen
 
 
-def test_nothing_in_it_is_run_or_loaded(folder):
+def test_page_runs_and_loads_nothing(folder):
   assert main([str(folder)]) == 0
   page = (folder / 'inspect.html').read_text()
   text = Text(page)

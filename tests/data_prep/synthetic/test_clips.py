@@ -1,4 +1,4 @@
-"""A data set out of nothing, the same however often the making of it was interrupted."""
+"""The synthetic data set, which is the same after any interruption."""
 
 import pathlib
 import shutil
@@ -50,7 +50,7 @@ def test_holds_every_kind_of_stream(data_set):
     assert dict(stream.sampling) == clips.SAMPLING
 
 
-def test_records_tell_what_the_facts_say(data_set):
+def test_captions_agree_with_the_facts(data_set):
   facts = clips.read_facts(data_set)
   count = 0
   for split in ('train', 'val', 'test'):
@@ -79,7 +79,7 @@ def test_other_arguments_are_refused(data_set, tmp_path):
   (tmp_path / 'thesis.txt').touch()
   with pytest.raises(DataError, match='not empty'):
     clips.prepare(tmp_path, STREAMS, VIDEOS)
-  with pytest.raises(DataError, match='not made by'):
+  with pytest.raises(DataError, match='data_prep.synthetic.clips'):
     clips.read_facts(tmp_path / 'dataset')
 
 
@@ -94,7 +94,7 @@ def test_too_many_captions_are_an_error(tmp_path, capsys, captions):
   assert not out.exists()
 
 
-def test_killed_at_any_point_it_ends_the_same(data_set, tmp_path):
+def test_killed_runs_resume_to_the_same_data_set(data_set, tmp_path):
   out = tmp_path / 'shapes'
   streams = ','.join(f'{name}:{extractor}' for name, extractor in STREAMS.items())
   command = [

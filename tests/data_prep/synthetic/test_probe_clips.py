@@ -1,4 +1,4 @@
-"""What is planted decides the answers, and nothing else in the features does."""
+"""Only the planted features determine the answers."""
 
 import collections
 
@@ -67,7 +67,7 @@ def test_answers_are_balanced(made):
     assert len(told) == several[name]
 
 
-def test_order_twins_hold_the_same_frames(made):
+def test_order_clips_and_their_reverse_have_the_same_frames(made):
   for part in made['order'].values():
     for one, other in zip(part[::2], part[1::2]):
       assert one.caption != other.caption
@@ -80,7 +80,7 @@ def test_order_twins_hold_the_same_frames(made):
         assert (stored[0] != stored[1]).any()
 
 
-def test_order_is_told_by_when_things_are_there(made):
+def test_order_is_visible_only_in_time(made):
   def only(answers):
     return {s: [c for c in p if len(c.answers) == answers] for s, p in made['order'].items()}
 
@@ -103,7 +103,7 @@ def test_order_is_told_by_when_things_are_there(made):
   assert share_told(lights, pooled) < 0.6
 
 
-def test_object_is_told_by_its_cell_alone(made):
+def test_object_is_visible_only_in_its_cell(made):
   at = lambda clip, i: flat(clip.features['cells'].reshape(-1, 16, 16))[  # noqa: E731
     clip.answers[i].look['slots'][0]
   ]
@@ -123,7 +123,7 @@ def test_object_is_told_by_its_cell_alone(made):
   assert 0.2 < told < 0.55
 
 
-def test_event_is_told_by_its_frames(made):
+def test_event_is_visible_in_its_frames(made):
   def halves(clip, i):
     frames = clip.answers[i].look['frames']
     return clip.features['image'][frames[2 * i : 2 * i + 2]].mean(0)
@@ -138,7 +138,7 @@ def test_event_is_told_by_its_frames(made):
   assert 0.2 < in_middle < 0.5
 
 
-def test_layers_tell_one_class_of_words_each(made):
+def test_each_layer_determines_one_class_of_words(made):
   def at(clip, i, layer):
     return flat(clip.features[list(LAYERS)[layer]]).mean(0)
 
@@ -149,7 +149,7 @@ def test_layers_tell_one_class_of_words_each(made):
     assert share_told(made['layers'], lambda c, i, layers=layers: at(c, i, layers[i])) < 0.4
 
 
-def test_key_is_told_by_the_held_region_of_event_frames(made):
+def test_held_thing_is_visible_in_its_region_of_event_frames(made):
   at = lambda c, i, k: flat(c.features['objects'])[c.answers[i].look['slots'][k]]  # noqa: E731
   shown = with_something(made['key'])
   assert share_told(shown, lambda c, i: at(c, i, 0)) > 0.99
@@ -165,7 +165,7 @@ def test_key_is_told_by_the_held_region_of_event_frames(made):
     assert sorted(np.argsort(size)[-2:]) == units
 
 
-def test_fusion_tells_either_branch_half(made):
+def test_each_branch_determines_half_of_the_fusion_clips(made):
   seen_by = {
     stream: {
       split: [c for i, c in enumerate(part) if i % 2 == (stream == 'image')]

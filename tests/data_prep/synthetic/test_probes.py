@@ -17,7 +17,7 @@ def made():
   return {name: clips(name, seed=3) for name in PROBES}
 
 
-def test_captions_hold_the_answers_and_features_the_places(made):
+def test_answers_are_in_the_captions_and_features(made):
   for name, splits in made.items():
     for part in splits.values():
       for clip in part:
@@ -55,7 +55,7 @@ def test_prepare_writes_a_data_set_and_its_truth(tmp_path, capsys):
 
   with pytest.raises(DataError, match='seed: 1 there, 2 asked for'):
     probes.prepare(tmp_path / 'p', 'key', 2, sizes)
-  with pytest.raises(DataError, match=r'not made by data_prep\.synthetic\.probes'):
+  with pytest.raises(DataError, match=r'data_prep\.synthetic\.probes'):
     probes.read_truth(tmp_path / 'elsewhere' / 'dataset')
   assert probes.main(['--probe=nothing', f'--out={tmp_path / "q"}']) == 1
   assert 'unknown probe' in capsys.readouterr().err

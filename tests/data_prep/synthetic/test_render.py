@@ -1,4 +1,4 @@
-"""Clips show what is told."""
+"""Rendered clips show their facts."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from vidcap_jax.features import video
 
 @pytest.mark.parametrize('direction', list(shapes.DIRECTIONS))
 @pytest.mark.parametrize('action', list(shapes.ACTIONS))
-def test_clips_show_what_is_told(direction, action):
+def test_clips_show_their_facts(direction, action):
   track = [seen(f) for f in render.frames(clip(direction=direction, action=action))]
   shown = np.array([t for t in track if t[2]])
   step = np.array(shapes.DIRECTIONS[direction])
@@ -57,7 +57,7 @@ def test_shapes_differ(shape):
     assert (difference.sum() > 40) == (other != shape)
 
 
-def test_files_are_written_whole_and_hold_the_frames(tmp_path):
+def test_files_contain_the_frames(tmp_path):
   pytest.importorskip('av', reason='the extra "video" is not installed')
   told = clip(colour='green')
   path = tmp_path / 'x.mp4'

@@ -1,4 +1,4 @@
-"""Work for processes; they find it by its name."""
+"""Functions for worker processes, which import them by name."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Weights and inputs of the backbones' tests: the same numbers with PyTorch and without."""
+"""Weights and inputs of the backbones' tests: the same values with PyTorch and without."""
 
 from collections.abc import Mapping
 

@@ -7,7 +7,7 @@ from tests.building import described
 from vidcap_jax.features import extract_folder, extractors, stream_folders, video, video_folder
 
 
-def test_damaged_files_stay_named(clips, tmp_path):
+def test_damaged_files_are_reported_in_every_run(clips, tmp_path):
   data = bytearray(next(clips.glob('*.mp4')).read_bytes())
   start = data.index(b'mdat') + 4 + (data.index(b'moov') - data.index(b'mdat')) // 2
   data[start : start + 2000] = bytes(2000)
@@ -20,7 +20,7 @@ def test_damaged_files_stay_named(clips, tmp_path):
     assert not outcome.failed
 
 
-def test_unexpected_errors_of_one_video_do_not_end_the_run(paths, tmp_path, monkeypatch):
+def test_unexpected_errors_of_one_video_do_not_stop_the_run(paths, tmp_path, monkeypatch):
   read = video.read
 
   def fails_once(path, *arguments, **options):

@@ -1,4 +1,4 @@
-"""One description one result, passes that streams share, and what networks are fed."""
+"""Extraction of a video: reproducible results, shared passes, and the inputs of networks."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_a_video_alone_and_in_a_folder_give_the_same(paths, tmp_path):
       np.testing.assert_array_equal(stored, alone[name].astype(np.float16))
 
 
-def test_batches_do_not_show(paths, monkeypatch):
+def test_result_does_not_depend_on_batches(paths, monkeypatch):
   """Whole batches, a part of one, and more frames than one batch: the same features."""
   path = next(iter(paths.values()))
   every = extraction.extract_video(path, described('random_sequence', how={'every': 1}))
@@ -90,7 +90,7 @@ def extracted(path, notes=None, **streams: str):
   return extraction.extract_video(path, extractors.describe_all(made_by, {}), notes)
 
 
-def test_one_decoding_serves_all_samplings(networks_that_tell, tmp_path, monkeypatch):
+def test_all_samplings_share_one_decoding(networks_that_tell, tmp_path, monkeypatch):
   path = write_video(tmp_path / 'a.mp4', video_files.ramp(11), sound=tone(1.1))
   decoded, opened = video_module._decoded, []
   monkeypatch.setattr(video_module, '_decoded', lambda *a: opened.append(a) or decoded(*a))
@@ -141,7 +141,7 @@ def test_whole_frames_keep_their_shape(monkeypatch, tmp_path):
   np.testing.assert_allclose(made, np.full((3, 3), 90), atol=3)
 
 
-def test_sound_is_resampled_and_cut_into_stretches(networks_that_tell, tmp_path):
+def test_sound_is_resampled_and_cut_into_segments(networks_that_tell, tmp_path):
   path = write_video(tmp_path / 'a.mkv', video_files.ramp(10), container='matroska', sound=tone(1))
   arrays = extracted(path, side='audio', over='audio@hop=0.025', apart='audio@hop=0.1')
   assert [len(array) for array in arrays.values()] == [20, 39, 10]
@@ -160,7 +160,7 @@ def test_channels_are_averaged(networks_that_tell, tmp_path):
   assert 0.24 < np.abs(extracted(path, sound='audio')['sound'][1:-1]).max() < 0.26
 
 
-def test_absent_sound_is_not_invented(networks_that_tell, tmp_path):
+def test_videos_without_sound_give_no_frames(networks_that_tell, tmp_path):
   silent = write_video(tmp_path / 'silent.mp4', video_files.ramp(5))
   notes: list[str] = []
   arrays = extracted(silent, notes, image='frames', sound='audio')

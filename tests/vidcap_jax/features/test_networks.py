@@ -1,4 +1,4 @@
-"""C3D, VGGish and Lite0 as extractors: weights found and named in the version, streams' shapes."""
+"""C3D, VGGish and Lite0 as extractors: weights, versions, and shapes of streams."""
 
 import sys
 
@@ -46,7 +46,7 @@ def test_c3d_streams(folder):
   np.testing.assert_array_equal(laid, np.concatenate([first, second]))
 
 
-def test_c3d_mean_cube_counts_in_the_version(folder):
+def test_c3d_mean_cube_is_part_of_the_version(folder):
   plain = extractors.describe('c3d_pool4')
   assert plain['sampling'] == {'fps': 2.0, 'window': 16, 'stride': 16}
   assert extractors.describe('c3d_fc7')['sampling']['stride'] == 8

@@ -1,4 +1,4 @@
-"""Pickles of arrays are read as written; one that wants anything else is refused, not run."""
+"""Pickles of arrays are read as written; others are refused and run no code."""
 
 import collections
 import contextlib
@@ -56,7 +56,7 @@ def test_arrays(array, protocol):
     np.zeros(2, 'M8'),
   ],
 )
-def test_other_elements_are_refused_where_the_array_is_asked_for(array):
+def test_arrays_of_other_elements_are_errors_when_read(array):
   made = load(pickle.dumps({'bad': array, 'good': np.ones(2)}, 2))
   assert made['good'].array().tolist() == [1, 1]
   with pytest.raises(PickleError, match='not numbers'):
@@ -125,7 +125,7 @@ def test_malformed(code):
 
 @given(st.integers(0, len(WHOLE)), st.binary(max_size=8), st.integers(0, 20))
 @example(0, b'', 0)
-def test_whatever_bytes_a_pickle_holds_it_is_read_or_refused(start, middle, gap):
+def test_random_bytes_are_read_or_refused(start, middle, gap):
   with contextlib.suppress(PickleError):
     load(WHOLE[:start] + middle + WHOLE[start + gap :])
 

@@ -31,7 +31,7 @@ def test_malformed_samplings(how, reads):
     sampling.check(how, reads)
 
 
-def test_samplings_have_one_form():
+def test_canonical_form_of_samplings():
   assert sampling.check({'uniform': 8.0}) == {'uniform': 8}
   assert sampling.check({'fps': 2}) == {'fps': 2.0}
   assert isinstance(sampling.check({'every': 3.0})['every'], int)
@@ -63,7 +63,7 @@ def test_malformed_text(text):
     sampling.parse(text)
 
 
-def test_what_is_not_said_is_the_default():
+def test_missing_keys_come_from_the_default():
   default = {'every': 1, 'window': 16, 'stride': 8}
   assert sampling.complete({'fps': 2}, default) == {'fps': 2, 'window': 16, 'stride': 8}
   assert sampling.complete({'window': 8, 'stride': 5}, default)['every'] == 1

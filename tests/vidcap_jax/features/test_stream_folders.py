@@ -1,4 +1,4 @@
-"""Errors of the program are told from damaged files."""
+"""Errors in the program are distinguished from damaged files."""
 
 import pytest
 
@@ -13,17 +13,17 @@ def taken(*reasons):
 
 
 @pytest.mark.parametrize('count', [1, 3, 600])
-def test_first_inputs_that_all_fail_by_our_call_end_the_command(count):
+def test_call_errors_of_all_first_inputs_stop_the_run(count):
   with pytest.raises(CallError, match='metadata_errors'):
     taken(*[CALL] * count)
 
 
-def test_other_failures_and_later_call_errors_do_not():
+def test_other_failures_and_later_call_errors_do_not_stop_it():
   for reasons in (['a.mp4: the file is empty'] * 5, ['', *[CALL] * 9], [CALL, CALL, '', CALL], []):
     assert taken(*reasons) == list(enumerate(reasons))
 
 
-def test_extraction_ends_with_the_error_of_the_call(tmp_path, monkeypatch):
+def test_extraction_stops_with_the_call_error(tmp_path, monkeypatch):
   from vidcap_jax.features import extract_folder, extraction, extractors
 
   def fails(*_):
@@ -33,7 +33,7 @@ def test_extraction_ends_with_the_error_of_the_call(tmp_path, monkeypatch):
   monkeypatch.setattr(extractors, 'load', lambda names: None)
   streams = {'image': extractors.describe('efficientnet_lite0', {'uniform': 2})}
   files = {f'v{i}': tmp_path / f'v{i}.mp4' for i in range(9)}
-  with pytest.raises(CallError, match='first 3 inputs.*TypeError: unexpected keyword'):
+  with pytest.raises(CallError, match='3 inputs.*TypeError: unexpected keyword'):
     extract_folder.extract(files, streams, tmp_path / 'out', workers=1)
 
 

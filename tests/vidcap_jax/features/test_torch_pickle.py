@@ -1,4 +1,4 @@
-"""State dicts are read as written; a pickle that wants anything else is refused, not run."""
+"""State dicts are read as written; other pickles are refused and run no code."""
 
 import collections
 import io
@@ -180,7 +180,7 @@ NAMES = {
     b'(X\x07\x00\x00\x00storagetQ.',  # a persistent object
   ],
 )
-def test_known_names_are_no_way_in(tmp_path, code):
+def test_known_names_cannot_run_code(tmp_path, code):
   head = b''.join(pickle.dumps(p, protocol=2) for p in (MAGIC, 1001, {'little_endian': True}))
   path = tmp_path / 'evil.pth'
   path.write_bytes(head + code + pickle.dumps([], protocol=2))

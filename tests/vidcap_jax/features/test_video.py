@@ -1,4 +1,4 @@
-"""Frames by timestamp, upright, and clear errors for files that give none."""
+"""Frames by time stamp, upright, and errors for files without frames."""
 
 import struct
 import wave
@@ -56,7 +56,7 @@ def test_uniform_repeats_frames_of_a_short_video(tmp_path):
   assert levels(video.sample(single, {'uniform': 3}, 32)) == [10, 10, 10]
 
 
-def test_frames_are_scaled_to_the_shorter_side_and_cut_to_the_middle(tmp_path):
+def test_frames_are_scaled_and_cropped_to_the_centre(tmp_path):
   image = gray(0, 48, 96)
   image[:, 24:72] = 255  # the middle square
   path = write_video(tmp_path / 'wide.mp4', [image])
@@ -145,7 +145,7 @@ def test_a_file_cut_short_gives_what_decodes_and_a_note(tmp_path, container):
     assert str(cut) in notes[0]
 
 
-def test_damage_in_the_middle_is_noted_and_passed_over(tmp_path):
+def test_damage_in_the_middle_is_noted_and_skipped(tmp_path):
   path = noisy_video(tmp_path / 'whole.mp4', 'mp4')
   data = bytearray(path.read_bytes())
   third = len(data) // 3

@@ -1,4 +1,4 @@
-"""Weights files: where they are looked for, what is said where there are none, and versions."""
+"""Weights files: how they are found, errors, and versions."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
   weights.set_paths({})
 
 
-def test_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys):
+def test_error_names_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys):
   (tmp_path / 'videos').mkdir()
   (tmp_path / 'videos' / 'a.mp4').touch()
   flags = [f'--videos={tmp_path / "videos"}', f'--out={tmp_path / "out"}', '--streams=a:mine']
@@ -38,7 +38,7 @@ def test_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys):
   assert 'nowhere.pth: no such file' in capsys.readouterr().err
 
 
-def test_a_version_follows_the_weights(folder, tmp_path):
+def test_version_depends_on_the_weights(folder, tmp_path):
   folder.mkdir()
   (folder / 'mine.pth').write_bytes(b'abc')
   assert extractors.describe('mine')['version'] == 'mine-1/ba7816bf'
@@ -51,7 +51,7 @@ def test_a_version_follows_the_weights(folder, tmp_path):
     )
 
 
-def test_two_files_are_too_many(folder):
+def test_two_weights_files_are_an_error(folder):
   folder.mkdir()
   for name in ('mine.pth', 'mine.npz', 'minestrone.pth'):
     (folder / name).touch()

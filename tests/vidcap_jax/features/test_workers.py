@@ -1,4 +1,4 @@
-"""Worker processes: results, what becomes of a job whose process dies, and an end to all."""
+"""Worker processes: results, jobs whose process dies, and shutdown."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tests.vidcap_jax.features import jobs
 from vidcap_jax.features import workers
 
 
-def test_a_process_that_dies_costs_its_job_alone():
+def test_only_the_job_of_a_dead_process_fails():
   begun = [(name, (number,)) for number, name in enumerate('abcdef')]
   results = dict(workers.run(jobs.work, begun, 2, jobs.prepare_nothing))
   assert sorted(results) == list('abcdef')
@@ -34,7 +34,7 @@ def test_a_process_that_dies_costs_its_job_alone():
     assert set(cores) <= set(mine)
 
 
-def test_no_process_outlives_what_started_it():
+def test_closing_stops_all_processes():
   running = workers.run(jobs.work, [(n, (1,)) for n in range(5)], 1, jobs.prepare_nothing)
   _, (_, process, _) = next(running)
   os.kill(process, 0)  # it is there
@@ -43,12 +43,12 @@ def test_no_process_outlives_what_started_it():
     os.kill(process, 0)
 
 
-def test_errors_of_the_work_end_it():
+def test_errors_of_a_job_are_raised():
   with pytest.raises(ValueError, match='-1: negative'):
     list(workers.run(jobs.work, [('a', (-1,)), ('b', (1,))], 1, jobs.prepare_nothing))
 
 
-def test_what_can_not_be_prepared_is_an_error_and_no_job_is_lost():
+def test_errors_while_preparing_are_raised():
   with pytest.raises(OSError, match='no weights'):
     list(workers.run(jobs.work, [('a', (1,))], 1, jobs.fail_to_prepare))
   with pytest.raises(workers.StartError, match='SIGKILL.*fewer --workers'):
@@ -84,7 +84,7 @@ SCRIPT = """
 """
 
 
-def test_extraction_goes_on_after_a_process_has_died(tmp_path):
+def test_extraction_continues_after_a_process_died(tmp_path):
   """Also: an extractor of a script's own is there in its processes."""
   (tmp_path / 'mine.py').write_text(textwrap.dedent(SCRIPT))
   folder = tmp_path / 'videos'

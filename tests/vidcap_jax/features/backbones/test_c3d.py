@@ -1,4 +1,4 @@
-"""C3D against PyTorch's answers, its geometry against the dualAFR paper's, its weights files."""
+"""C3D's outputs against PyTorch's, its geometry against the dualAFR paper, its weights files."""
 
 import pathlib
 
@@ -28,7 +28,7 @@ def outputs():
 
 
 @pytest.mark.parametrize('mean', ['plain', 'cube'])
-def test_numbers_are_pytorchs(parameters, outputs, mean):
+def test_outputs_equal_pytorchs(parameters, outputs, mean):
   cube = np.random.Generator(np.random.PCG64(3)).uniform(80, 110, (16, 112, 112, 3))
   taken_off = np.broadcast_to(c3d.MEAN if mean == 'plain' else cube, cube.shape)
   found = outputs(parameters, seeded.windows(2), taken_off.astype(np.float32))
@@ -131,7 +131,7 @@ def test_table_4(fields, axis):
 
 
 @pytest.mark.parametrize('axis', ['rows', 'frames'])
-def test_aligned_layers_see_the_same_places(axis):
+def test_aligned_layers_have_the_same_receptive_fields(axis):
   """Table 5 on top of Table 4: a position of every aligned layer sees what one of pool5 sees."""
   position = 2
   wanted = TABLE_4[axis]['pool5'](position + 1)

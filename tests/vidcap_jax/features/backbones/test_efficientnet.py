@@ -1,4 +1,4 @@
-"""The network against slow arithmetic, and its published weights against pictures drawn here."""
+"""The network against slow arithmetic, and its published weights on drawings."""
 
 import functools
 import os
@@ -125,7 +125,7 @@ def clock() -> np.ndarray:
   return image
 
 
-def test_published_weights_know_drawn_things(pooled_and_classes):
+def test_published_weights_recognize_drawings(pooled_and_classes):
   """Wrong padding, scaling, channel order or folding would lose these."""
   frames = np.stack([traffic_light(), clock()])
   _, classes = pooled_and_classes(frames)

@@ -1,4 +1,4 @@
-"""The spectrogram of VGGish against plain sums' answers."""
+"""The spectrogram of VGGish against plain sums."""
 
 import pathlib
 
@@ -21,7 +21,7 @@ def test_spectrogram_is_the_published_one():
     np.testing.assert_allclose(seeded.sample(found, 600), expected['log_mel'], atol=2e-3)
 
 
-def test_stretches_make_the_spectrogram_of_the_whole_sound():
+def test_segments_give_the_spectrogram_of_the_whole_sound():
   """Cut at each 0.96 seconds, no piece is lost or shifted."""
   whole = np.asarray(spectrogram(seeded.waves()[None]))[0]
   assert whole.shape == (198, 64)
@@ -29,7 +29,7 @@ def test_stretches_make_the_spectrogram_of_the_whole_sound():
   np.testing.assert_allclose(pieces, whole[:192], atol=1e-4)
 
 
-def test_a_tone_lies_in_its_band():
+def test_tone_is_in_its_band():
   seconds = np.arange(4000) / log_mel.RATE
   middles = np.linspace(log_mel._mel(125.0), log_mel._mel(7500.0), 66)[1:-1]
   hertz = np.array([300.0, 1000.0, 5000.0, 0.0])

@@ -1,4 +1,4 @@
-"""Random extractors give what they declare."""
+"""Random extractors match their declarations."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from vidcap_jax.features.backbones import random as random_features
 RANDOM = ('random_vector', 'random_sequence', 'random_grid', 'random_regions')
 
 
-def test_random_extractors_give_what_they_declare(paths):
+def test_random_extractors_match_their_declarations(paths):
   path = next(iter(paths.values()))
   arrays = extraction.extract_video(path, described(*RANDOM, how={'uniform': 5}))
   assert list(arrays) == list(RANDOM)

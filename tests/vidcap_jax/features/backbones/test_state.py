@@ -1,4 +1,4 @@
-"""What is wrong with a network's arrays is named, and not at any length."""
+"""Messages about wrong arrays of a state dict."""
 
 from vidcap_jax.features.backbones.state import faults
 

@@ -22,7 +22,7 @@ def folder(tmp_path, monkeypatch):
   return tmp_path / 'torchvision'
 
 
-def test_windows_are_the_networks_own(folder):
+def test_outputs_of_windows_equal_the_networks(folder):
   torch.manual_seed(0)
   model = torchvision_videos.build('r3d_18')
   torch.save(model.state_dict(), folder / 'r3d_18.pth')

@@ -102,7 +102,7 @@ def test_video_networks(folder, kind):
       transformers_models.family('someone/small/grid')
 
 
-def test_a_description_says_which_files(folder):
+def test_description_has_the_hashes_of_the_files(folder):
   save(small('videomae'), folder)
   version = extractors.describe('transformers/someone/small')['version']
   names = ('config.json', 'preprocessor_config.json', 'model.safetensors')

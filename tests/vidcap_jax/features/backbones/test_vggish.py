@@ -1,4 +1,4 @@
-"""VGGish and its spectrogram against PyTorch's and plain sums' answers, and its weights files."""
+"""VGGish and its spectrogram against PyTorch and plain sums, and its weights files."""
 
 import pathlib
 import pickle
@@ -28,7 +28,7 @@ def pca_file(path: pathlib.Path) -> pathlib.Path:
   return path
 
 
-def test_numbers_are_pytorchs(tmp_path):
+def test_outputs_equal_pytorchs(tmp_path):
   parameters = vggish.parameters_from_state(seeded.state(seeded.vggish_shapes(), 4))
   pca = vggish.read_pca(pca_file(tmp_path / 'pca.pth'))
   outputs = ('embedding', 'relu', 'quantised')
@@ -58,7 +58,7 @@ def test_shapes():
 
 
 @pytest.mark.parametrize('axis', ['pieces', 'bands'])
-def test_what_a_cell_sees(axis):
+def test_receptive_field_of_a_cell(axis):
   """A stride of 16, and 27 pieces or bands more on either side, by the convolutions' padding."""
   along = 1 if axis == 'pieces' else 2
   parameters = {}

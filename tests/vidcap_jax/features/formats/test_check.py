@@ -1,4 +1,4 @@
-"""Kinds and shapes of features, and what is refused of them."""
+"""Kinds and shapes of features, and errors in them."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def stream_of(path, **declared):
     ((3, 2, 5, 6), 'grid', (None, 2, 5, 6)),
   ],
 )
-def test_kind_is_told_from_the_rank(tmp_path, shape, kind, expected):
+def test_kind_is_inferred_from_the_rank(tmp_path, shape, kind, expected):
   stream = stream_of(folder(tmp_path, a=np.ones(shape), b=np.ones(shape)))
   assert (stream.kind, stream.shape) == (kind, expected)
 
@@ -93,7 +93,7 @@ def test_load_checks_and_converts(tmp_path):
     (np.full((2, 4), 'a'), 'holds <U1'),
   ],
 )
-def test_load_refuses(tmp_path, array, match):
+def test_load_errors(tmp_path, array, match):
   folder(tmp_path, a=array)
   with pytest.raises(DataError, match=match) as caught:
     load(open_features('image', tmp_path), 'a', SEQUENCE)
@@ -109,7 +109,7 @@ def test_float32_holds_large_values(tmp_path):
   assert stored.max() == 1e6
 
 
-def test_no_frames_are_fine_where_a_video_may_lack_the_stream(tmp_path):
+def test_optional_streams_may_have_no_frames(tmp_path):
   folder(tmp_path, a=np.ones((0, 4)))
   stream = Stream('image', 'sequence', (None, 4), optional=True)
   assert load(open_features('image', tmp_path), 'a', stream).shape == (0, 4)

@@ -1,4 +1,4 @@
-"""Wrong declarations are found before any work."""
+"""Wrong declarations are errors before any work."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every form of features is read as it was written, or it is said what is wrong with it."""
+"""Every form of features is read as written, and errors name what is wrong."""
 
 import json
 import pickle
@@ -71,7 +71,7 @@ def test_nothing_to_open(tmp_path):
     open_features('image', tmp_path / 'b.h5')
 
 
-def test_what_a_store_notes_of_itself_is_no_video(tmp_path):
+def test_internal_keys_of_a_store_are_no_videos(tmp_path):
   notes = {'__keys__': pickle.dumps({'a'}), '__value_dumps__': pickle.dumps('identity')}
   path = feature_files.write_lmdb(tmp_path / 'a', {**notes, 'a': npz({'feat': np.ones((2, 4))})})
   assert list(open_features('image', path).ids) == ['a']

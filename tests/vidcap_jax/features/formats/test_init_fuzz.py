@@ -1,4 +1,4 @@
-"""Whatever a feature file holds, each video is read, or refused with a message that names it."""
+"""Random damage to feature files: each video is read, or an error names it."""
 
 import contextlib
 import pathlib
@@ -108,7 +108,7 @@ def test_one_damaged_file_of_all_videos(form, damage):
 
 
 @pytest.mark.parametrize('form', ['npz', 'pickle', 'torch', 'tar', 'h5', 'lmdb'])
-def test_files_cut_at_any_place_lose_no_video_in_silence(form):
+def test_truncated_files_are_errors(form):
   with folder() as path:
     file = WRITERS[form](path / 'image', ARRAYS)
     file = file / 'data.mdb' if file.is_dir() else file
@@ -151,7 +151,7 @@ def test_damaged_descriptions_of_tfds(name, damage):
 
 @settings(max_examples=40)
 @given(st.sampled_from(['npz', 'pickle', 'torch', 'h5', 'lmdb']), st.sets(names, max_size=4))
-def test_whatever_the_names_are_all_are_there(form, ids):
+def test_all_names_are_found(form, ids):
   arrays = {name: np.full((1, 4), i, np.float32) for i, name in enumerate(sorted(ids))}
   with folder() as path:
     try:

@@ -1,4 +1,4 @@
-"""Axes are brought into the order of storage; shapes that may mean two things are refused."""
+"""Axes are put in the order of storage; ambiguous shapes are errors."""
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_shapes_that_do_not_fit_are_errors(letters, shape):
     ([(1, 2), (3, 2), (2, 3, 4)], 'TC'),
   ],
 )
-def test_told_from_shapes(shapes, expected):
+def test_layout_is_inferred_from_shapes(shapes, expected):
   assert layout.infer(shapes, None, 'image').axes == expected
 
 

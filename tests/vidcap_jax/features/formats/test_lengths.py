@@ -28,9 +28,7 @@ def test_streams_of_equal_length(source):
     'audio': write(source, 'audio', lambda n: np.ones((n, 2))),
   }
   made = {'features': features, 'overwrite': True}
-  with pytest.raises(
-    DataError, match=r'5 of 5 .*motion has 7 frames, image has 20.*image=resample'
-  ):
+  with pytest.raises(DataError, match=r'5 of 5 .*motion.* 7 .*image.* 20.*image=resample'):
     build(options(source, **made, align={'motion+image': 'error'}))
   build(options(source, **made, align={'motion+image': 'truncate'}))
   v3 = records(source)['v3']

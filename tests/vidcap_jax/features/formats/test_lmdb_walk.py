@@ -1,4 +1,4 @@
-"""Damaged pages of LMDB do not end the process."""
+"""Damaged pages of LMDB do not crash the process."""
 
 import contextlib
 

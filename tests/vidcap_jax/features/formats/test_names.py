@@ -1,4 +1,4 @@
-"""Names of features are matched to videos by stated rules; what fits two ways is an error."""
+"""Names of features are matched to videos by rules; ambiguous matches are errors."""
 
 import pytest
 from hypothesis import given
@@ -30,7 +30,7 @@ def test_rules(rules, video, found):
   assert matched([video], ['other', found], ()) == {}
 
 
-def test_an_equal_name_wins():
+def test_exact_match_wins():
   found = ['train/v0', 'test/v0', 'v0', 'v0.mp4']
   assert matched(['v0'], found) == {'v0': 'v0'}
   assert matched(['v0.mp4', 'v0'], found) == {'v0.mp4': 'v0.mp4', 'v0': 'v0'}
@@ -51,7 +51,7 @@ def test_other_names():
   assert len(matched(['a', 'b'], ['x'], aliases={'a': 'x', 'b': 'x'})) == 2
 
 
-def test_what_fits_two_ways_is_an_error():
+def test_ambiguous_matches_are_errors():
   with pytest.raises(DataError, match="video 'v0' may have the features train/v0, test/v0"):
     matched(['v0'], ['train/v0', 'test/v0'])
   with pytest.raises(

@@ -1,4 +1,4 @@
-"""Which of several arrays of a video is read."""
+"""Choosing one of several arrays of a video."""
 
 import pickle
 
@@ -49,7 +49,7 @@ def test_one_of_several_arrays_is_chosen(tmp_path, form):
     read_another()
 
 
-def test_scores_beside_the_only_array_need_no_key(tmp_path):
+def test_scores_next_to_the_only_array_need_no_key(tmp_path):
   arrays = {'x': np.ones((2, 3, 4)), 'scores': np.ones((2, 3))}
   path = feature_files.write_pickle(tmp_path / 'objects', {'a': arrays, 'b': arrays})
   reader = open_features('objects', path)

@@ -33,7 +33,7 @@ def test_moments_equal_those_of_all_rows_together(lengths, offset, seed):
   )
 
 
-def test_moments_leave_absent_regions_out():
+def test_moments_ignore_absent_regions():
   stream = Stream('boxes', 'regions', (None, None, 2))
   array = np.array([[[1, 3], [0, 0]], [[3, 0], [0, 0]]], np.float16)
   moments = Moments.from_array(array, stream)

@@ -1,4 +1,4 @@
-"""Features in tar files: whole, damaged, and with more in them than features."""
+"""Features in tar files: intact, damaged, and with other members."""
 
 import io
 import tarfile

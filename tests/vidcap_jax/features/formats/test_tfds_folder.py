@@ -1,4 +1,4 @@
-"""A data set is a source of features."""
+"""A TFDS data set as a source of features."""
 
 import pytest
 
