@@ -170,7 +170,7 @@ def test_an_export(command, tiny_run, tmp_path):
   code, _, err = command(*flags, f'--checkpoint={tiny_run}')
   assert (code, err) == (
     1,
-    f'error: --out={tmp_path / "out"}: there is something already; name a new folder\n',
+    f'error: --out={tmp_path / "out"}: not an empty folder; name a new one\n',
   )
   code, _, err = command(*flags, f'--checkpoint={tiny_run},{tiny_run}')
   assert code == 1

@@ -1,8 +1,8 @@
 """ActivityNet Captions' JSON: ``{"v_ID": {"duration", "timestamps": [[a, b]], "sentences": []}}``.
 
-Each segment is a clip of its own, with one caption; its id is ``v_ID_segment_00``, counted from 0
-in the file's order. The split is in the file name. val_1.json and val_2.json describe the same
-videos, each with segments of its own: they are two data sets.
+Each segment is a clip with one caption; its id is ``v_ID_segment_00``, counted from 0 in the file's
+order. The split is in the file name. val_1.json and val_2.json annotate different segments of the
+same videos, so they are two data sets.
 """
 
 import pathlib
@@ -17,8 +17,8 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one or more files.
 
   Raises:
-    DataError: not such a file; a video with unlike numbers of segments and sentences, with times
-      that are no pair of numbers, or described by two files.
+    DataError: not such a file; a video whose numbers of segments and sentences differ, whose times
+      are not pairs of numbers, or that is in two files.
   """
   files: dict[str, pathlib.Path] = {}
   for path in paths:
@@ -27,8 +27,8 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
       raise DataError(f'{path}: not an ActivityNet file: it needs an object {{video: segments}}')
     if twice := [video for video in data if video in files]:
       raise DataError(
-        f'{path}: {len(twice)} videos are in {files[twice[0]]} too (first: {twice[0]}), '
-        'with other segments; build two data sets'
+        f'{path}: {len(twice)} videos are also in {files[twice[0]]} (first: {twice[0]}), with '
+        'other segments; build two data sets'
       )
     files |= dict.fromkeys(data, path)
     annotations.add_file(path, _entries(data, split_in_name(path)))

@@ -1,9 +1,9 @@
 """Captions as numbers: cocotalk.json with words and images, cocotalk_label.h5 with the captions.
 
-The pair that ImageCaptioning.pytorch trains on. ``labels`` is (captions, words), numbers from 1 in
-``ix_to_word`` and 0 for the end; image i has the captions ``label_start_ix[i]`` to
-``label_end_ix[i]``, counted from 1, both included. Rare words are ``UNK`` in it and long captions
-are cut: where the text is at hand (``karpathy``), that is what references should come from.
+ImageCaptioning.pytorch trains on this pair of files. ``labels`` is (captions, words): numbers from
+1 in ``ix_to_word``, and 0 after the end. Image i has the captions ``label_start_ix[i]`` to
+``label_end_ix[i]``, counted from 1, inclusive. Rare words are ``UNK`` and long captions are cut, so
+references should come from the text (``karpathy``) where it is available.
 """
 
 import pathlib
@@ -24,13 +24,13 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads one pair of files.
 
   Raises:
-    DataError: not one .json and one .h5 file of this form, or two that do not fit together.
+    DataError: not one .json and one .h5 file of this form, or two of different data sets.
   """
   words = [path for path in paths if path.suffix.lower() == '.json']
   labels = [path for path in paths if path.suffix.lower() in ('.h5', '.hdf5')]
   if len(words) != 1 or len(labels) != 1 or len(paths) != 2:
     raise DataError(
-      f'{", ".join(map(str, paths))}: this form is two files, as in '
+      f'{", ".join(map(str, paths))}: give the two files of this form, as in '
       '--annotations=cocotalk.json,cocotalk_label.h5'
     )
   names, images = _words(words[0])
@@ -47,7 +47,7 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   if unknown or full:
     annotations.notes.append(
       f'{unknown} of {len(captions)} captions have {UNKNOWN} in place of a rare word, and {full} '
-      f'fill all {numbers.shape[1]} words and may be cut; references should come from the text '
+      f'have all {numbers.shape[1]} words and may be cut; references should come from the text '
       '(--format=karpathy)'
     )
 
@@ -57,23 +57,23 @@ def _words(path: pathlib.Path) -> tuple[dict[int, str], list]:
   data = read_json(path)
   words = data.get('ix_to_word') if isinstance(data, dict) else None
   if not isinstance(words, dict) or not isinstance(data.get('images'), list):
-    raise DataError(f'{path}: not such a file: it needs objects "ix_to_word" and "images"')
+    raise DataError(f'{path}: not a cocotalk file: it needs "ix_to_word" and a list "images"')
   names = {}
   for number, word in words.items():
     if not (number.isdecimal() and isinstance(word, str)):
-      raise DataError(f'{path}: ix_to_word: {number!r}: {word!r} is no number with its word')
+      raise DataError(f'{path}: ix_to_word: {number!r}: {word!r} is not a number and its word')
     names[int(number)] = word
   return names, data['images']
 
 
 def _labels(path: pathlib.Path) -> tuple[np.ndarray, ...]:
   """(captions, words) numbers, and (images,) first and last caption."""
-  import h5py  # Only where such a file is given.
+  import h5py  # not needed for other forms
 
   try:
     with h5py.File(path, 'r') as file:
       if lacking := [name for name in _NUMBERS if name not in file]:
-        raise DataError(f'{path}: no data set {", ".join(lacking)} in it')
+        raise DataError(f'{path}: no HDF5 data set {", ".join(lacking)}')
       numbers, starts, ends = (np.asarray(file[name][()]) for name in _NUMBERS)
   except DataError:
     raise

@@ -58,10 +58,10 @@ def read_json(path: pathlib.Path):
 
 
 def read_pickle(path: pathlib.Path):
-  """The containers, numbers and texts in a pickle, of Python 2 too; no code in it is run.
+  """The containers, numbers and texts in a pickle, also of Python 2, without running code in it.
 
   Raises:
-    DataError: unreadable, damaged, nested too deep, or it asks for code to be run.
+    DataError: unreadable, damaged, nested too deep, or it would run code.
   """
   try:
     with path.open('rb') as file:

@@ -1,7 +1,8 @@
 """Karpathy's dataset_coco.json: ``{"images": [{"cocoid", "split", "sentences": [{"raw"}]}]}``.
 
-The id is ``cocoid``, or ``imgid`` in files without it (Flickr30k's), as those name the features. A
-sentence's text is ``raw``, or its ``tokens``. ``restval``, which is trained on as a rule, is train.
+The id is ``cocoid``, or ``imgid`` in files without it (Flickr30k's), as features are named by
+these. A sentence's text is ``raw``, or its ``tokens``. The split ``restval`` is read as ``train``,
+as it is usually trained on.
 """
 
 import pathlib
@@ -25,14 +26,14 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
 
 
 def split_of(image: dict):
-  """What an image says of its split."""
+  """An image's split."""
   return 'train' if image.get('split') == REST else image.get('split')
 
 
 def entries(data, path: pathlib.Path) -> Iterator[Located]:
   """The entries of a file's JSON."""
   if not isinstance(data, dict) or not isinstance(data.get('images'), list):
-    raise DataError(f'{path}: not such a file: it needs an object with a list "images"')
+    raise DataError(f'{path}: not a file of Karpathy\'s form: it needs a list "images"')
   for i, image in enumerate(data['images']):
     where = f'images[{i}]'
     if not isinstance(image, dict):

@@ -1,9 +1,9 @@
 r"""LSMDC's lines, and M-VAD's: ``clip\tstart\tend\tstart\tend\tsentence`` or ``clip\tsentence``.
 
-LSMDC16_annos_training.csv and its like are tab-separated, without quoting and without a header. The
+LSMDC16_annos_training.csv and similar files are tab-separated, without quoting or a header. The
 split is in the file name; blindtest, which has no sentences, is the split ``blind_test``. A clip
-has one sentence as a rule; where it is listed several times it has several. Nothing is done to the
-sentences, so the ``SOMEONE`` that stands for names stays a word.
+usually has one sentence; a clip that is listed several times has several. ``SOMEONE``, which stands
+for names, stays a word.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ from vidcap_jax.annotations.rows import is_header
 
 # In LSMDC's names the movie is followed by the clip's times: MOVIE_00.00.51.926-00.00.54.129.
 _CLIP = re.compile(r'(.+)_[0-9.]+-[0-9.]+')
-_SPECIAL = {'blindtest': 'blind_test', 'publictect': 'test'}  # The latter is a published misprint.
+_SPECIAL = {'blindtest': 'blind_test', 'publictect': 'test'}  # 'publictect' is as published
 
 
 def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:

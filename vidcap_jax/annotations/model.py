@@ -120,8 +120,8 @@ class Annotations:
         self.leave_out(EMPTY, video.video_id)
 
   def _set_split(self, video: AnnotatedVideo, value) -> None:
-    """Sets a video's split; None and '' leave it, as a split belongs to the video, not the row."""
-    if value in (None, ''):
+    """Sets a video's split, which belongs to the video, not the row: blank values leave it."""
+    if value is None or (isinstance(value, str) and not value.strip()):
       return
     if not isinstance(value, str):
       raise DataError(f'"split" is {value!r}, not a name')

@@ -1,9 +1,9 @@
 """MSVD as it was collected: a CSV with columns VideoID, Start, End, Language and Description.
 
-A clip's id is ``VideoID_Start_End``, as its file is named. English rows are read; the others are
-left out and counted by language. A row labelled English in letters that are not Latin is kept and
-reported: nothing here guesses at languages. A file's name may say its split, as train.csv does. The
-usual splits are numbers of the S2VT text form, so they need its mapping: ``--splits=msvd
+A clip's id is ``VideoID_Start_End``, like the name of its file. English rows are read; the others
+are left out and counted by language. Languages are not detected: a row labelled English in letters
+that are not Latin is kept and reported. A file's name may hold its split, as in train.csv. The
+usual splits are given by numbers of the S2VT text form and need its mapping: ``--splits=msvd
 --id_map=youtube_mapping.txt``.
 """
 
@@ -16,7 +16,7 @@ from vidcap_jax.annotations.model import Annotations, Entry, Located, read_id, s
 from vidcap_jax.annotations.text import script
 from vidcap_jax.errors import DataError
 
-# A program that rewrites the table may make 5.0 of 5.
+# Programs that rewrite the table may write 5.0 for 5.
 _SECONDS = re.compile(r'([0-9]+)(\.0*)?')
 
 COLUMNS = ('VideoID', 'Start', 'End', 'Language', 'Description')
@@ -33,7 +33,7 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
     annotations.add_file(path, _entries(path, annotations, scripts))
   for name, places in scripts.items():
     annotations.notes.append(
-      f'{len(places)} captions are labelled English and written in {name} letters; '
+      f'{len(places)} captions are labelled English but written in {name} letters; '
       f'they are kept (first: {places[0]})'
     )
 

@@ -1,4 +1,4 @@
-"""Which video belongs to which split: from a split file, or from the annotation itself."""
+"""Assigns videos to splits, by a split file or by the annotation itself."""
 
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -17,13 +17,12 @@ from vidcap_jax.errors import DataError
 
 
 def choose(splits: str, annotations: Annotations, names: Mapping[str, str]) -> dict[str, list[str]]:
-  """The splits that ``--splits`` asks for.
+  """The splits that ``--splits`` names.
 
   Args:
-    splits: a key of ``published.NUMBERED``, or files with commas between them (see
-      ``read_splits``).
+    splits: a key of ``published.NUMBERED``, or comma-separated files (see ``read_splits``).
     annotations: as read.
-    names: other names of videos.
+    names: other names of videos, by id (see ``read_id_map``).
 
   Returns:
     split -> ids.
@@ -40,15 +39,15 @@ def read_splits(paths: Iterable) -> dict[str, list[str]]:
   """Reads split files; split names are normalised.
 
   A .json file is an object ``{split: [ids]}``, or has it under ``videos`` with the numbers of ids
-  like video5 (video-caption.pytorch's info.json). Any other is a list of ids whose name says its
-  split: a .csv with a header (an id may be in several rows), or text with an id a line or with one
-  JSON list.
+  like video5 (video-caption.pytorch's info.json). Any other file is a list of ids, and its name
+  holds the split: a .csv with a header (an id may be in several rows), or text with an id a line
+  or one JSON list.
 
   Raises:
     DataError: another form, two names for one split, or an id that is listed twice.
   """
   splits: dict[str, list[str]] = {}
-  seen: dict[str, str] = {}
+  split_of: dict[str, str] = {}
   twice = []
   for path in map(pathlib.Path, paths):
     if not path.is_file():
@@ -57,14 +56,14 @@ def read_splits(paths: Iterable) -> dict[str, list[str]]:
       try:
         split = normalize_split(name)
         if split in splits:
-          raise DataError(f'split {split!r} is there twice')
+          raise DataError(f'split {split!r} occurs twice')
         splits[split] = [read_id(video_id) for video_id in ids]
       except DataError as error:
         raise DataError(f'{path}: split {name!r}: {error}') from None
       for video_id in splits[split]:
-        if video_id in seen:
-          twice.append(f'{video_id} ({seen[video_id]} and {split})')
-        seen[video_id] = split
+        if video_id in split_of:
+          twice.append(f'{video_id} ({split_of[video_id]} and {split})')
+        split_of[video_id] = split
   if twice:
     more = f' and {len(twice) - 5} more' if len(twice) > 5 else ''
     raise DataError(f'{path}: ids listed twice: {", ".join(twice[:5])}{more}')
@@ -82,7 +81,7 @@ def split_lists(path: pathlib.Path) -> list[tuple[str, list]]:
     return list(data.items())
   split = split_in_name(path)
   if split is None:
-    raise DataError(f'{path}: the name of a list of ids must say its split, as train.txt does')
+    raise DataError(f'{path}: the name of a list of ids must hold its split, as train.txt')
   if path.suffix.lower() not in ('.csv', '.tsv'):
     return [(split, _lines(path))]
   ids: dict[str, None] = {}
@@ -99,12 +98,12 @@ def _lines(path: pathlib.Path) -> list:
     lines = [line for _, line in read_lines(path)]
     return lines[1:] if lines and is_header(lines[0]) else lines
   try:
-    found = parse_json(read_text(path))
+    ids = parse_json(read_text(path))
   except ValueError as error:
     raise DataError(f'{path}: not a JSON list, though it begins like one: {error}') from None
-  if not isinstance(found, list):
+  if not isinstance(ids, list):
     raise DataError(f'{path}: not a JSON list of ids')
-  return found
+  return ids
 
 
 def _numbered(ids):
@@ -114,13 +113,13 @@ def _numbered(ids):
 
 
 def read_id_map(path) -> dict[str, str]:
-  """Reads other names of videos: lines ``other_name id``, as MSVD's youtube_mapping.txt has them.
+  """Reads other names of videos: lines ``other_name id``, as in MSVD's youtube_mapping.txt.
 
   Returns:
-    each of two names -> the other, so that either may be the annotation's.
+    name -> other name, in both directions, as either may be the annotation's.
 
   Raises:
-    DataError: another form, or a name with two others.
+    DataError: another form, or a name with two other names.
   """
   path = pathlib.Path(path)
   if not path.is_file():
@@ -141,19 +140,19 @@ def assign(
   listed: Mapping[str, list[str]] | None = None,
   everything: str | None = None,
 ) -> tuple[dict[str, list[AnnotatedVideo]], list[AnnotatedVideo]]:
-  """Sorts the videos into splits, each in the order of the annotation.
+  """Assigns the videos to splits, each in the order of the annotation.
 
   Args:
     annotations: as read.
-    listed: split -> ids, instead of the annotation's own splits. Listed videos that are not
+    listed: split -> ids, in place of the annotation's own splits. Listed videos that are not
       annotated come last in their split, without captions.
-    everything: name of one split that takes all videos, instead.
+    everything: the name of one split for all videos, in place of both.
 
   Returns:
     split -> videos; and the videos that are in no split.
 
   Raises:
-    DataError: no split is known for any video, or none of the listed ids is annotated.
+    DataError: no video has a split, or none of the listed ids is annotated.
   """
   videos = annotations.videos
   if everything is not None:
@@ -173,7 +172,7 @@ def assign(
     if split_of and not split_of.keys() & videos.keys():
       raise DataError(
         'no video of the split file is in the annotation: '
-        f'{three(split_of)} there, {three(videos)} in the annotation'
+        f'{three(split_of)} in the split file, {three(videos)} in the annotation'
       )
   splits: dict[str, list[AnnotatedVideo]] = {name: [] for name in names}
   unassigned = []
@@ -189,13 +188,13 @@ def assign(
 
 
 def shared_sources(videos: Mapping[str, list[AnnotatedVideo]]) -> list[str]:
-  """A note on sources of which several splits have clips; none if there are no such."""
+  """A note on sources that have clips in several splits, or no note if there are none."""
   splits: dict[str, set[str]] = {}
   for split, part in videos.items():
     for video in part:
       if video.source:
         splits.setdefault(video.source, set()).add(split)
-  shared = [source for source, of in splits.items() if len(of) > 1]
+  shared = [source for source, names in splits.items() if len(names) > 1]
   if not shared:
     return []
   where = ' and '.join(split for split in videos if split in splits[shared[0]])

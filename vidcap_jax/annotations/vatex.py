@@ -15,7 +15,7 @@ from vidcap_jax.errors import DataError
 
 CAPTIONS = {'en': 'enCap', 'zh': 'chCap'}
 
-# YouTube's ids may begin with - and hold _, so times are told from the right.
+# YouTube ids may contain '_', so the times are matched from the right.
 _CLIP = re.compile(r'(.+)_([0-9]{6})_([0-9]{6})')
 
 

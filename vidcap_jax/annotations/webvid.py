@@ -1,4 +1,4 @@
-"""WebVid's CSV: columns videoid and name (the caption), and contentUrl where it is kept.
+"""WebVid's CSV: columns videoid, name (the caption) and, optionally, contentUrl.
 
 The split is in the file name: results_2M_train.csv, results_2M_val.csv.
 """

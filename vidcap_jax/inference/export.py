@@ -1,18 +1,18 @@
-"""A checkpoint's decoding as files that caption without this package, by ``jax.export``.
+"""Exports a checkpoint's decoding, by ``jax.export``, to files that need no code of this package.
 
   DIR/greedy.bin, beam.bin   functions (parameters, inputs) -> captions, for CPU, CUDA and TPU
   DIR/parameters.npz         their parameters, by name
-  DIR/vocabulary.json        what the tokens mean
+  DIR/vocabulary.json        the words of the tokens
   DIR/manifest.json          inputs and padding, settings, versions, checksums
 
 The functions take a batch of any size and videos of any length:
 
-  inputs['features'][stream]  (b, T, …), as the data set stores them; padding may hold anything
-  inputs['frames'][stream]    (b,) int32, how many of the T are a video's own; of a vector 0 or 1
+  inputs['features'][stream]  (b, T, …), as the data set stores them; padding may have any values
+  inputs['frames'][stream]    (b,) int32, the frames that are not padding; for a vector 0 or 1
   inputs['category']          (b,) int32, -1 where unknown; only if the model reads it
   inputs['key_frame']         (b,) int32, likewise
 
-and give {'tokens': (b, n_best, L), 'log_prob', 'score', 'ended': (b, n_best)}, best first.
+and return {'tokens': (b, n_best, L), 'log_prob', 'score', 'ended': (b, n_best)}, best first.
 """
 
 import dataclasses
@@ -53,16 +53,16 @@ def export(restored: Restored, out: pathlib.Path) -> None:
   """Writes a checkpoint's greedy and beam decoding to a new folder.
 
   Args:
-    restored: the checkpoint, with the decoding settings that are wanted.
-    out: a folder that is empty or not there; it appears when all of it is written.
+    restored: the checkpoint, with the decoding settings to export.
+    out: a folder that is empty or doesn't exist; it is created when all files are complete.
 
   Raises:
-    ConfigError: the model makes no captions, or its settings fit no beam search.
-    UserError: there is something in the folder.
+    ConfigError: the model makes no captions, or its settings don't fit beam search.
+    UserError: the folder is not empty.
   """
   require_captioner(restored)
   if out.exists() and (not out.is_dir() or any(out.iterdir())):
-    raise UserError(f'--out={out}: there is something already; name a new folder')
+    raise UserError(f'--out={out}: not an empty folder; name a new one')
   settings = {method: decode_settings(restored.config.decode, method) for method in METHODS}
   partial = out.with_name(out.name + '.partial')
   shutil.rmtree(partial, ignore_errors=True)
@@ -70,10 +70,10 @@ def export(restored: Restored, out: pathlib.Path) -> None:
   np.savez(partial / 'parameters.npz', **jax.device_get(by_name(restored.params)))
   _write_json(partial / 'vocabulary.json', restored.vocabulary.to_dict())
   for method in METHODS:
-    made = export_method(restored, settings[method])
-    (partial / f'{method}.bin').write_bytes(made.serialize())
+    exported = export_method(restored, settings[method])
+    (partial / f'{method}.bin').write_bytes(exported.serialize())
   manifest = describe(restored, settings)
-  manifest['calling_convention'] = made.calling_convention_version
+  manifest['calling_convention'] = exported.calling_convention_version
   manifest['files'] = {path.name: _sha256(path.read_bytes()) for path in sorted(partial.iterdir())}
   manifest['hash'] = _sha256(json.dumps(manifest, sort_keys=True).encode())
   _write_json(partial / 'manifest.json', manifest)
@@ -85,7 +85,7 @@ def export(restored: Restored, out: pathlib.Path) -> None:
 def decode_settings(settings: Mapping, method: str) -> dict[str, Any]:
   """A checkpoint's decoding settings for a method, which need not be its own.
 
-  Greedy decoding has one caption a video and knows no groups or forced words.
+  Greedy decoding gives one caption per video, without groups or forced words.
   """
   changed = {**settings, 'method': method}
   if method == 'greedy':
@@ -116,7 +116,7 @@ def export_method(restored: Restored, settings: Mapping) -> jax_export.Exported:
 
 
 def to_batch(inputs: Mapping, streams: Sequence[Stream]) -> dict[str, Any]:
-  """A batch as decoders read it (see ``vidcap_jax.data.batch``), of a function's inputs."""
+  """Converts an exported function's inputs to a batch (see ``vidcap_jax.data.batch``)."""
   features, masks = {}, {}
   for stream in streams:
     x, frames = inputs['features'][stream.name], inputs['frames'][stream.name]
@@ -136,21 +136,21 @@ def to_batch(inputs: Mapping, streams: Sequence[Stream]) -> dict[str, Any]:
   return {
     'features': features,
     'masks': masks,
-    'video_index': unknown,  # only samples would depend on it
+    'video_index': unknown,  # only sampling depends on it
     'category': inputs.get('category', unknown),
     'key_frame': inputs.get('key_frame', unknown),
   }
 
 
 def clock(stream: Stream, needs: Needs) -> tuple[int, str]:
-  """(block, clock): a stream's T is block times that many units, the symbol of its shape."""
+  """(block, symbol) of a stream: its T is the block times the symbol in its shape."""
   return (
     (needs.blocks[stream.name], 't') if stream.name in needs.blocks else (1, f't_{stream.name}')
   )
 
 
 def axes(stream: Stream, needs: Needs) -> list[str | int]:
-  """Axes of a stream in a batch, symbols where they are free: ['b', '3*t', 36, 2048]."""
+  """Axes of a stream in a batch, with symbols for free sizes: ['b', '3*t', 36, 2048]."""
   if stream.kind == 'vector':
     return ['b', stream.channels]
   block, symbol = clock(stream, needs)
@@ -169,7 +169,7 @@ def input_shapes(restored: Restored) -> dict[str, Any]:
     text = ', '.join(str(axis) for axis in axes)
     return jax.ShapeDtypeStruct(jax_export.symbolic_shape(text, scope=scope), dtype)
 
-  numbers = [name for name, read in _numbers(needs).items() if read]
+  numbers = [name for name, is_read in _numbers(needs).items() if is_read]
   return {
     'features': {s.name: shape(axes(s, needs), s.dtype) for s in restored.streams},
     'frames': {s.name: shape(['b'], jnp.int32) for s in restored.streams},
@@ -178,12 +178,12 @@ def input_shapes(restored: Restored) -> dict[str, Any]:
 
 
 def _numbers(needs: Needs) -> dict[str, bool]:
-  """The numbers that a video may come with, and whether the model reads them."""
+  """The inputs of one number per video, and whether the model reads them."""
   return {'category': needs.categories > 0, 'key_frame': needs.key_frames}
 
 
 def describe(restored: Restored, settings: Mapping[str, Mapping]) -> dict[str, Any]:
-  """The manifest, but for checksums."""
+  """The manifest, without checksums."""
   needs = restored.module.config.needs
   longest = stream_sizes(restored.streams, restored.config, needs)
   streams = []

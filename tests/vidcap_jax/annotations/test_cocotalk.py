@@ -1,5 +1,7 @@
 """Captions as numbers, in two files."""
 
+import re
+
 import h5py
 import numpy as np
 import pytest
@@ -33,13 +35,13 @@ def test_captions_as_numbers(tmp_path):
     '8': ('val', ['a a']),
   }
   (note,) = found.notes
-  assert note.startswith('1 of 3 captions have UNK in place of a rare word, and 2 fill all 2 words')
+  assert re.match('1 of 3 captions .*UNK.* 2 have all 2 words', note)
 
 
 @pytest.mark.parametrize(
   ('changes', 'match'),
   [
-    ({'labels': None}, 'a.h5: no data set labels'),
+    ({'labels': None}, 'a.h5: .* labels'),
     ({'labels': np.ones(3, int)}, r'a.h5: "labels" must be a table .* found \(3,\)'),
     ({'labels': np.ones((3, 2))}, 'table of whole numbers'),
     ({'label_start_ix': np.array([1])}, 'equally long lists'),
@@ -60,7 +62,7 @@ def test_numbers_that_do_not_fit(tmp_path, changes, match):
 def test_the_form_of_two_files(tmp_path):
   files = labels(tmp_path)
   for given in (files[:1], files[1:], [*files, files[0]]):
-    with pytest.raises(DataError, match='this form is two files'):
+    with pytest.raises(DataError, match='two files'):
       read_annotations('cocotalk', given)
   (tmp_path / 'a.h5').write_bytes(b'\x89HDF')
   with pytest.raises(DataError, match='cannot be read as HDF5'):

@@ -39,7 +39,7 @@ def test_split_file(tmp_path):
     ('[', 'not a JSON file'),
     ('["a"]', 'a split file is'),
     ('{"train": "a"}', 'a split file is'),
-    ('{"val": ["a"], "dev": ["b"]}', "split 'val' is there twice"),
+    ('{"val": ["a"], "dev": ["b"]}', "split 'val' .*twice"),
     ('{"train": ["a", "b"], "val": ["b"]}', r'listed twice: b \(train and val\)'),
     ('{"train": ["a", "a"]}', r'listed twice: a \(train and train\)'),
     ('{"train": [null]}', "s.json: split 'train': no video id"),
@@ -67,7 +67,7 @@ def test_assignment(tmp_path):
   assert named(assign(found, listed)) == (expected, ['video1'])
   everything = ['video1', 'video0', 'video2', 'video3']
   assert named(assign(found, everything='dev')) == ({'val': everything}, [])
-  with pytest.raises(DataError, match="'0', '1', '2', … there, 'video1', 'video0', 'video2', …"):
+  with pytest.raises(DataError, match="'0', '1', '2', … .*'video1', 'video0', 'video2', …"):
     assign(found, {'train': ['0', '1', '2', '3']})
 
 
@@ -104,7 +104,7 @@ def annotation(ids) -> Annotations:
 @pytest.mark.parametrize(
   ('name', 'text', 'match'),
   [
-    ('ids.txt', 'a', 'must say its split, as train.txt does'),
+    ('ids.txt', 'a', 'ids.txt: .*split'),
     ('train.txt', 'a\nb\na', r'listed twice: a \(train and train\)'),
     ('train.csv', 'name\na', 'train.csv: .*video_id or video or .*found: name'),
     ('train.csv', 'id,x\na\n', 'line 2: not 2 fields'),
