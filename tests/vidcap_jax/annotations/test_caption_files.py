@@ -1,4 +1,4 @@
-"""Every form of captions file."""
+"""Reading the captions to score, and references, from every form of file."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_hypotheses_as_json(tmp_path, content):
   assert caption_files.read_hypotheses(write(tmp_path / 'h.json', content)) == CAPTIONS
 
 
-def test_a_video_may_be_named_as_the_wrapper_is(tmp_path):
+def test_a_video_may_be_called_predictions(tmp_path):
   for said in ('a', ['a'], [{'caption': 'a'}]):
     path = write(tmp_path / 'h.json', {'predictions': said, 'v1': 'b'})
     assert caption_files.read_hypotheses(path) == {'predictions': 'a', 'v1': 'b'}
@@ -126,14 +126,14 @@ def test_bad_splits_files_are_refused(tmp_path, content, message):
     caption_files.read_references(path, 'val', splits)
 
 
-def test_a_field_that_no_table_has_is_refused(tmp_path):
+def test_a_field_beyond_the_csv_limit_is_refused(tmp_path):
   path = write(tmp_path / 'r.csv', f'id,caption\nv1,{"a" * 200_000}\n')
   with pytest.raises(DataError, match='r.csv: line 2: not CSV: field larger'):
     caption_files.read_references(path)
 
 
 def test_a_split_has_several_spellings(tmp_path):
-  """Those of the build; what is spelled as asked for comes first."""
+  """As for building a data set, but an exact match has priority."""
   videos = [{'video_id': f'video{i}', 'split': s} for i, s in enumerate(['train', 'validate'])]
   path = write(tmp_path / 'r.json', {**MSRVTT, 'videos': videos})
   for split in ('val', 'validate', 'Validation'):
@@ -244,13 +244,13 @@ def test_a_lone_quote_in_csv_is_refused(tmp_path):
 
 
 def test_text_is_as_written(tmp_path):
-  """Scores are of the captions that were given, not of what a data set would make of them."""
+  """Captions are scored as written, not as a data set cleans them."""
   text = ' a &amp; b\u200b '
   path = write(tmp_path / 'h.json', {'v1': text})
   assert caption_files.read_hypotheses(path) == {'v1': text}
 
 
-def test_lines_of_any_kind_of_computer(tmp_path):
+def test_line_breaks_of_every_system(tmp_path):
   for line_break in ('\n', '\r\n', '\r', '\n\n'):
     text = line_break.join(['v1\ta man', 'v2\ta "dog', ''])
     path = tmp_path / 'h.txt'

@@ -56,7 +56,7 @@ def test_pickles_of_python_2(tmp_path):
     ({'a': np.float32}, 'refuses to load'),
   ],
 )
-def test_what_captions_by_id_may_be(tmp_path, contents, match):
+def test_forms_of_captions_by_id(tmp_path, contents, match):
   file = str(put(f'{tmp_path}/a.pkl', pickle.dumps(contents)))
   if match is None:
     assert read_annotations('pickle', [file]).videos['a'].captions == ['x']

@@ -54,7 +54,7 @@ def test_captions_as_numbers(tmp_path):
     ),
   ],
 )
-def test_numbers_that_do_not_fit(tmp_path, changes, match):
+def test_bad_numbers_are_refused(tmp_path, changes, match):
   with pytest.raises(DataError, match=match):
     read_annotations('cocotalk', labels(tmp_path, **changes))
 

@@ -1,4 +1,4 @@
-"""Text, JSON and tables of annotations, and what is said of broken ones."""
+"""Reading text, JSON and tables, and the errors of broken files."""
 
 from tests.vidcap_jax.annotations.written import refused
 

@@ -1,4 +1,4 @@
-"""What holds for annotations of every form."""
+"""Properties of every annotation form."""
 
 import pathlib
 

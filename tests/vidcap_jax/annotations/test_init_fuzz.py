@@ -1,4 +1,4 @@
-"""Readers against arbitrary files: read or refused with a reason, and nothing lost on the way."""
+"""Readers on arbitrary files: these are read or refused, and no caption is lost."""
 
 import csv
 import io
@@ -58,7 +58,7 @@ def read_bytes(form, language, content: bytes):
 @pytest.mark.parametrize(('form', 'language'), READERS)
 @settings(max_examples=50, deadline=None)
 @given(content=st.binary() | LINES.map(str.encode) | JSON.map(lambda x: json.dumps(x).encode()))
-def test_whatever_a_file_holds_it_is_read_or_refused(form, language, content):
+def test_any_contents_are_read_or_refused(form, language, content):
   found = read_bytes(form, language, content)
   for video_id, video in found.videos.items() if found else ():
     assert video_id == video.video_id == video_id.strip() != ''

@@ -1,4 +1,4 @@
-"""Karpathy's form, and what is none."""
+"""Karpathy's form of COCO."""
 
 import pytest
 
@@ -16,13 +16,13 @@ from vidcap_jax.errors import DataError
     ('a', 'not an object'),
   ],
 )
-def test_what_is_not_karpathys(tmp_path, image, match):
+def test_files_of_another_form_are_refused(tmp_path, image, match):
   file = str(put(f'{tmp_path}/a.json', {'images': [image]}))
   with pytest.raises(DataError, match=match):
     read_annotations('karpathy', [file])
 
 
-def test_tokens_where_there_is_no_text(tmp_path):
+def test_tokens_are_used_if_there_is_no_text(tmp_path):
   image = {'imgid': 3, 'sentences': [{'tokens': ['a', 'man']}]}
   file = str(put(f'{tmp_path}/a.json', {'images': [image]}))
   assert read_annotations('karpathy', [file]).videos['3'].captions == ['a man']

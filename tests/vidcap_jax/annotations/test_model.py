@@ -1,4 +1,4 @@
-"""What annotations hold, whatever they were read from."""
+"""Annotations, independent of their form."""
 
 import pytest
 

@@ -49,7 +49,7 @@ def test_msrvtt(tmp_path):
   assert {reason: len(ids) for reason, ids in found.left_out.items()} == {'empty': 1}
 
 
-def test_msrvtt_test_file_without_sentences_beside_the_first(tmp_path):
+def test_msrvtt_with_a_test_file_without_sentences(tmp_path):
   test = {'videos': [{'video_id': 'video9', 'split': 'test', 'category': 3}]}
   files = [
     write(tmp_path / 'a.json', json.dumps(MSRVTT)),

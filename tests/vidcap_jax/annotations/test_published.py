@@ -1,4 +1,4 @@
-"""Splits that papers share, by number, by list and as annotations say them."""
+"""Published splits, by number, by list and by annotations."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_msrvtt_by_number():
   assert sizes(without_test) == {'train': 6513, 'val': 497}
 
 
-def test_msvd_by_number_of_the_other_name():
+def test_msvd_by_the_number_in_the_id_map():
   names = {f'{chr(97 + n % 26)}{n}_5_15': f'vid{n}' for n in range(1, 1971)}
   splits = choose('msvd', annotation([*names, 'spare_1_2']), names)
   assert sizes(splits) == {'train': 1200, 'val': 100, 'test': 670}
@@ -54,7 +54,7 @@ def test_lists_of_the_1ka_split(tmp_path):
     published.check(choose(both, annotation([]), {}), counts, fail=True)
 
 
-def test_lists_of_ones_own_have_no_published_counts(tmp_path):
+def test_other_lists_have_no_published_counts(tmp_path):
   (tmp_path / 'train.txt').write_text('b\r\na\n\n')
   (tmp_path / 'my_dev_ids.csv').write_text('id,note\nc,x\n')
   both = f'{tmp_path}/train.txt,{tmp_path}/my_dev_ids.csv'

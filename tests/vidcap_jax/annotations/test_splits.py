@@ -116,7 +116,7 @@ def test_list_faults(tmp_path, name, text, match):
     choose(str(tmp_path / name), annotation([]), {})
 
 
-def test_everything_train_demands_splits(tmp_path):
+def test_annotations_marked_train_throughout_need_splits(tmp_path):
   videos = [{'video_id': f'video{n}', 'split': 'train'} for n in (0, 6513)]
   (tmp_path / 'a.json').write_text(json.dumps({'videos': videos}))
   found = read_annotations('msrvtt', [str(tmp_path / 'a.json')])
@@ -125,7 +125,7 @@ def test_everything_train_demands_splits(tmp_path):
   assert choose('msrvtt', found, {}) == {'train': ['video0'], 'val': ['video6513']}
 
 
-def test_sources_of_which_two_splits_have_clips():
+def test_sources_with_clips_in_two_splits():
   videos = {
     'train': [AnnotatedVideo('a', source='s'), AnnotatedVideo('b', source='t')],
     'val': [AnnotatedVideo('c', source='s'), AnnotatedVideo('d'), AnnotatedVideo('e')],

@@ -14,13 +14,13 @@ def test_clean_makes_one_line():
 
 
 @given(st.text())
-def test_clean_leaves_nothing_that_breaks_lines(text):
+def test_clean_leaves_no_line_breaks(text):
   cleaned = clean(text)
   assert len(cleaned.splitlines()) <= 1
   assert cleaned == ' '.join(cleaned.split())
 
 
-def test_what_clean_cannot_see_goes():
+def test_clean_removes_invisible_characters():
   # A soft hyphen, a direction mark, half of a surrogate pair, an entity for U+FEFF; joiners stay.
   assert clean('a\xad\u202e\ud83d &#xFEFF;&nbsp;b\u200dc') == 'a b\u200dc'
   assert clean('SOMEONE says &amp;lt;hi&gt;.') == 'SOMEONE says &lt;hi>.'  # entities once

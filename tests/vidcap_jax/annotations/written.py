@@ -1,4 +1,4 @@
-"""Annotation files for tests, and what was read of them."""
+"""Writes annotation files for tests, and lists their videos."""
 
 import json
 

@@ -31,7 +31,7 @@ def running_meteor():
 
 @pytest.fixture(scope='session')
 def golden_scores(golden, running_meteor) -> dict:
-  """{name: what score gives for that set}."""
+  """{name: the result of score for that set}."""
   # All references in one run of the tokeniser; the sets' own ids overlap.
   together = {(name, v): refs for name, s in golden.items() for v, refs in s['refs'].items()}
   tokens = metrics.prepare_references(together).captions

@@ -6,7 +6,7 @@ import pytest
 from vidcap_jax.evaluation import candidates, metrics
 
 
-def test_oracle_and_chance_by_hand():
+def test_oracle_and_random_scores_by_hand():
   texts = {'v1': ['a red ball rises'], 'v2': ['the dog sleeps', 'a dog sleeps']}
   references = metrics.References({k: list(v) for k, v in texts.items()})
   captions = [

@@ -11,7 +11,7 @@ def vocabulary():
   return build_vocabulary(TRAINED, min_count=1)
 
 
-def test_figures_by_hand(vocabulary):
+def test_statistics_by_hand(vocabulary):
   said = ['a man sings', 'a man sings', 'a man runs', 'the dog runs', '']
   trained = diversity.hash_captions(TRAINED, vocabulary, length=20)
   assert diversity.describe(said, vocabulary, trained) == {
@@ -28,19 +28,19 @@ def test_captions_are_compared_as_the_vocabulary_splits_them(vocabulary, said, n
   assert diversity.describe([said], vocabulary, trained)['novel_captions'] == novel
 
 
-def test_a_caption_counts_as_it_was_trained_on(vocabulary):
+def test_training_captions_are_cut_to_the_trained_length(vocabulary):
   trained = diversity.hash_captions(TRAINED, vocabulary, length=4)
   for said, novel in (('the dog runs', 0), ('the dog runs very fast', 1)):
     assert diversity.describe([said], vocabulary, trained)['novel_captions'] == novel
 
 
-def test_equal_captions_are_remembered_once(vocabulary):
+def test_equal_captions_are_hashed_once(vocabulary):
   once = diversity.hash_captions(TRAINED, vocabulary, 20)
   assert once == diversity.hash_captions(TRAINED[::-1] * 2, vocabulary, 20)
   assert len(once) == 44  # 4 captions of 8 bytes, in base64
 
 
-def test_no_figure_where_nothing_was_remembered(vocabulary):
+def test_novel_captions_need_hashes(vocabulary):
   assert 'novel_captions' not in diversity.describe(['a dog'], vocabulary, None)
   nothing = diversity.hash_captions([], vocabulary, 20)
   assert diversity.describe(['a dog'], vocabulary, nothing)['novel_captions'] == 1

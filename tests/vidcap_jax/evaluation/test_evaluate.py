@@ -276,7 +276,7 @@ def test_a_checkpoint_outside_a_workdir_needs_an_output(path, restored, written_
 
 
 def test_a_workdir_that_cannot_be_written_to(restored, tiny_data, tmp_path):
-  """Found before the data set is looked for."""
+  """This is checked before the data set is opened."""
   (tmp_path / 'eval').write_text('')  # where a folder should be
   checkpoint = moved(restored, f'{tmp_path}/checkpoints/xe/8')
   with pytest.raises(UserError, match=f'^--output={tmp_path}/eval/test: .*Not a directory'):

@@ -24,7 +24,7 @@ def test_the_wheel_comes_last(fake_java, monkeypatch):
   assert java.require_java() == str(wheel)
 
 
-def test_a_java_that_does_not_run_is_named(fake_java):
+def test_the_path_of_a_broken_java_is_in_the_error(fake_java):
   broken = fake_java('', version='sys.exit(1)')
   with pytest.raises(java.MetricError, match=f'not working: {broken}') as error:
     java.require_java()

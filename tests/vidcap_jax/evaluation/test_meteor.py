@@ -1,4 +1,4 @@
-"""The METEOR child process: protocol, time limit, failures, and that it goes away."""
+"""The METEOR child process: protocol, time limit, failures and its end."""
 
 import os
 import time
@@ -57,7 +57,7 @@ def test_a_run_over_the_time_limit_is_ended(fake_java):
     ("[print('0,5', flush=True) for _ in sys.stdin]", "could not convert string to float: '0,5'"),
   ],
 )
-def test_failures_carry_what_it_said(fake_java, body, message):
+def test_errors_contain_stderr(fake_java, body, message):
   fake_java(body)
   process = meteor.Meteor()
   pid = process._process.pid
@@ -66,7 +66,7 @@ def test_failures_carry_what_it_said(fake_java, body, message):
   assert gone(pid)
 
 
-def test_the_process_goes_with_the_object(fake_java):
+def test_the_process_ends_with_the_object(fake_java):
   fake_java('time.sleep(60)')
   process = meteor.Meteor()
   pid = process._process.pid
@@ -74,7 +74,7 @@ def test_the_process_goes_with_the_object(fake_java):
   assert gone(pid)
 
 
-def test_an_error_beside_a_hanging_meteor_does_not_wait_for_it(fake_java, monkeypatch):
+def test_an_error_of_another_metric_ends_a_hanging_meteor(fake_java, monkeypatch):
   from vidcap_jax.evaluation import java, metrics
 
   fake_java('time.sleep(60)')
@@ -86,7 +86,7 @@ def test_an_error_beside_a_hanging_meteor_does_not_wait_for_it(fake_java, monkey
   assert time.monotonic() - began < 10
 
 
-def test_it_runs_under_an_english_locale(fake_java):
+def test_java_runs_in_an_english_locale(fake_java):
   """Java takes options before the program; after it they would be METEOR's."""
   fake_java(f"""
 options = sys.argv[:sys.argv.index('-jar')]

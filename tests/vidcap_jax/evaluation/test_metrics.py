@@ -1,4 +1,4 @@
-"""Scores against pycocoevalcap's own values, and what is refused."""
+"""Scores against those of pycocoevalcap, and refused input."""
 
 import json
 import re
@@ -178,7 +178,7 @@ class TestCommand:
     assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
 
   @pytest.mark.parametrize('flag', ['--json', '--per_video'])
-  def test_outputs_are_tried_before_the_work(self, flag, tmp_path):
+  def test_output_paths_are_checked_first(self, flag, tmp_path):
     missing = [f'--{name}=/nowhere.json' for name in ('hypotheses', 'references')]
     file = f'{tmp_path}/no/x.json'
     with pytest.raises(SystemExit, match=f'error: {flag}={file}: cannot write to {tmp_path}/no '):
@@ -189,7 +189,7 @@ class TestCommand:
       metrics.main([f'--hypotheses={tmp_path}/nowhere.json', f'--references={tmp_path}/x.json'])
 
 
-def test_the_golden_tokens_are_ours(golden):
+def test_tokens_equal_the_golden_ones(golden):
   captions, tokens = [], []
   for expected in golden.values():
     captions += [c for refs in expected['refs'].values() for c in refs]

@@ -40,7 +40,7 @@ def test_ranks(rows, monkeypatch):
 
 
 def test_ties_count_as_mistakes():
-  """A model that tells nothing apart, rounding or not, comes last; so does one that is broken."""
+  """A model that maps everything to one point ranks last, rounding or not; so does NaN."""
   owner = np.array([0, 0, 1, 2])
   for value in (1.0, np.nan):
     same = np.full((4, 2), value, np.float32) / np.float32(2**0.5)

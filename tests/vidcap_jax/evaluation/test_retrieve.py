@@ -114,14 +114,14 @@ def test_a_split_without_captions(workdir):
   assert results.summary(report) == '2 videos, no captions to retrieve'
 
 
-def test_started_again_it_is_finished(workdir, tiny_data, capsys):
+def test_a_finished_run_is_not_trained_again(workdir, tiny_data, capsys):
   tiny.run(embedding_config(tiny_data), workdir)
   said = capsys.readouterr().out
   assert '[embedding] finished before: best rsum ' in said
   assert 'loss' not in said
 
 
-def test_it_makes_no_captions(restored, tiny_run, tiny_data, tmp_path):
+def test_an_embedding_makes_no_captions(restored, tiny_run, tiny_data, tmp_path):
   message = "is of model 'embedding', which compares captions with videos and makes none; give the"
   with pytest.raises(ConfigError, match=message):
     predict.predict(restored, 'image=/nowhere')
@@ -139,7 +139,7 @@ def test_it_makes_no_captions(restored, tiny_run, tiny_data, tmp_path):
     ('R@1', 'test', DataError, "no video of split 'test' has a caption to retrieve"),
   ],
 )
-def test_found_before_training(metric, split, error, message, tiny_data, tmp_path):
+def test_errors_are_raised_before_training(metric, split, error, message, tiny_data, tmp_path):
   config = embedding_config(tiny_data, metric=metric)
   config.data.val_split = split
   with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""The server forms, read back by our own reader."""
+"""Submissions can be read back as captions to score."""
 
 import json
 

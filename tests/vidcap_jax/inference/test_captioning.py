@@ -1,4 +1,4 @@
-"""Captions from a restored checkpoint, whatever its settings of decoding."""
+"""Captions from a restored checkpoint, with various decoding settings."""
 
 import itertools
 import types

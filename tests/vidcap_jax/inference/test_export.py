@@ -1,4 +1,4 @@
-"""Exported decoding captions as the checkpoint does, whatever the model."""
+"""Exported decoding gives the captions of the checkpoint, for every model."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def test_every_model(case, method, tmp_path, monkeypatch):
     assert len({round(video['log_prob'], 3) for video in expected}) > 1  # it looks at them
 
 
-def test_what_is_not_exported(tmp_path):
+def test_models_that_cannot_be_exported(tmp_path):
   checkpoint = restored_of(ONE_STREAM)
   (tmp_path / 'full').mkdir()
   (tmp_path / 'full' / 'file').touch()

@@ -65,7 +65,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def run(data, tmp_path_factory):
-  """A finished run, and what it said."""
+  """A finished run and its output."""
   with tiny.without_java():
     return tiny.run(two_stages(data), tmp_path_factory.mktemp('fallback') / 'work')
 
@@ -79,7 +79,7 @@ def captions_of(folder):
   return {c['video_id']: c for c in json.loads((folder / 'captions.json').read_text())}
 
 
-def test_in_a_run(run):
+def test_fallback_in_a_run(run):
   filled, second = captions_of(run / 'eval' / 'test'), captions_of(run / 'eval' / 'i3d' / 'test')
   main_path, i3d_path = (restored(run, stage).path for stage in ('main', 'i3d'))
   assert filled['v10'] == {**second['v10'], 'checkpoint': str(i3d_path)}
@@ -99,14 +99,14 @@ def test_in_a_run(run):
   assert 'fallback' not in json.loads((run / 'eval' / 'i3d' / 'test' / 'metrics.json').read_text())
 
 
-def test_started_again_it_is_read_back(run, data, capsys):
+def test_results_of_a_finished_run_are_reused(run, data, capsys):
   before = (run / 'eval' / 'test' / 'metrics.json').stat().st_mtime_ns
   tiny.run(two_stages(data), run)
   assert (run / 'eval' / 'test' / 'metrics.json').stat().st_mtime_ns == before
   assert '1 of them filled in from ' in capsys.readouterr().out
 
 
-def test_another_vocabulary_and_videos_without_anything(run, tmp_path):
+def test_another_vocabulary_and_videos_without_features(run, tmp_path):
   """Captions are merged as text, whatever the words' numbers are."""
   data = build_two_streams(tmp_path / 'other', min_count=4, without_i3d=('v10',))
   config = tiny.small_config(data, epochs=1.0)
@@ -176,7 +176,7 @@ def test_main_features(run):
     (('i3d', 'main'), '/nowhere', DataError, 'config.eval.fallback=/nowhere: no such folder'),
   ],
 )
-def test_found_before_training(order, setting, error, message, data, tmp_path):
+def test_errors_are_raised_before_training(order, setting, error, message, data, tmp_path):
   config = two_stages(data)
   config.order, config.stages.main.eval.fallback = order, setting
   with pytest.raises(error, match=message):

@@ -59,7 +59,7 @@ def carried(manifest, read) -> FeatureProvenance:
 
 
 def assert_same(provenance, inputs, source, max_frames=None, blocks=None):
-  """Prediction gives a model what training does, bit for bit, as records and in batches."""
+  """Prediction reads the same records and batches as training, bit for bit."""
   sizes = default_sizes(provenance.streams, max_frames, blocks or {})
   rows = [fit(provenance.streams, sizes, blocks or {}, video) for video in source]
   found = list(videos_of(provenance, inputs))

@@ -1,4 +1,4 @@
-"""Captions of video files and of features of them, with some that can't be read."""
+"""Captions of video files and of features, including files that can't be read."""
 
 import dataclasses
 import json
@@ -48,7 +48,7 @@ def clips(tmp_path):
   return tmp_path
 
 
-def test_what_fails_is_named_and_the_rest_captioned(restored, clips, capsys):
+def test_a_bad_video_does_not_stop_the_others(restored, clips, capsys):
   inputs = [clips / 'first', clips / 'missing.mp4', clips / 'second']
   capsys.readouterr()
   assert predict.predict(restored, ','.join(str(path) for path in inputs)) == 1
@@ -63,7 +63,7 @@ def test_what_fails_is_named_and_the_rest_captioned(restored, clips, capsys):
   assert told[-1] == '2 of 4 inputs failed'
 
 
-def test_what_nobody_foresaw_costs_one_file(restored, clips, capsys, monkeypatch):
+def test_an_unexpected_error_stops_only_its_file(restored, clips, capsys, monkeypatch):
   names = ('no_memory', 'too_large', 'good')
   for name in names:
     shutil.copy(clips / 'second' / 'good.mp4', clips / f'{name}.mp4')
@@ -113,7 +113,7 @@ def test_features_give_the_caption_of_their_video(restored, clips, capsys):
   np.testing.assert_allclose(of_features['log_prob'], of_video['log_prob'], rtol=1e-5)
 
 
-def test_a_checkpoint_carries_how_its_streams_were_made(restored, clips, capsys):
+def test_a_checkpoint_stores_the_provenance_of_its_streams(restored, clips, capsys):
   limits = {'max_frames': {'image': 3}}
   assert restored.meta['making'] == {'beside': [], 'options': limits}
   video = str(clips / 'second' / 'good.mp4')
@@ -160,7 +160,7 @@ def test_models_whose_streams_were_made_differently(restored):
   }
 
 
-def test_samples_are_drawn_by_place_as_in_evaluation(restored, tmp_path, capsys):
+def test_sampling_depends_on_the_place_as_in_evaluation(restored, tmp_path, capsys):
   again = restore.restore(restored.path, restored.mesh, ['method=sample'])
   array = np.ones((3, restored.streams[0].channels), np.float16)
   ids = [f'v{i}' for i in range(predict.BATCH + 2)]

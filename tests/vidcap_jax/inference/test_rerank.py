@@ -56,13 +56,13 @@ def test_the_nearest_candidate_wins(workdir, tiny_data):
       assert first == 1 or pair[0] == pair[1] or made[pairs.index(pair)]['chosen'] == k
 
 
-def test_of_equally_near_ones_the_first(workdir, tiny_data):
+def test_the_first_of_equally_near_candidates_wins(workdir, tiny_data):
   embedding, source = restored(workdir, 'embedding'), open_split(tiny_data, 'val')
   texts = [['red ball'] * 3, ['a ball'], ['blue ball', 'blue ball']]
   assert rerank.choose(embedding, source, texts) == [0, 0, 0]
 
 
-def test_its_worth_is_reported(workdir, capsys):
+def test_fusion_reports_oracle_and_random_scores(workdir, capsys):
   report = json.loads((workdir / 'eval' / 'val' / 'metrics.json').read_text())
   assert report['candidates'] == 4
   assert report['oracle_CIDEr'] >= max(report['CIDEr'], report['random_CIDEr'])
@@ -75,7 +75,7 @@ def _step(workdir, stage):
   return find_checkpoint(str(workdir / 'checkpoints' / stage)).name
 
 
-def test_again_it_is_read_back(workdir, tiny_data, monkeypatch):
+def test_results_of_a_finished_fusion_are_reused(workdir, tiny_data, monkeypatch):
   def fail(*_):
     raise AssertionError('made again')
 
@@ -84,7 +84,7 @@ def test_again_it_is_read_back(workdir, tiny_data, monkeypatch):
   tiny.run(tiny.fused_config(tiny_data), workdir)
 
 
-def test_a_workdir_stands_for_its_last_captioner(workdir):
+def test_the_checkpoint_of_a_workdir_is_its_last_captioner(workdir):
   assert find_checkpoint(str(workdir)).parent.name == 'two'
 
 
@@ -97,7 +97,7 @@ def test_a_workdir_stands_for_its_last_captioner(workdir):
     ({'runs': ()}, 'needs fuse.embedding and fuse.runs'),
   ],
 )
-def test_what_does_not_fuse(workdir, tiny_data, tmp_path, change, message):
+def test_checkpoints_that_cannot_be_fused(workdir, tiny_data, tmp_path, change, message):
   config = tiny.fused_config(tiny_data)
   config.stages.fusion.fuse.update(change)
   work = tmp_path / 'work'
@@ -126,7 +126,7 @@ def test_an_ensemble_of_one_model_is_that_model(workdir, tiny_data, capsys):
   )
 
 
-def test_members_are_heard_by_their_weights(workdir, tiny_data):
+def test_weights_of_an_ensemble(workdir, tiny_data):
   one, two = restored(workdir, 'one'), restored(workdir, 'two')
   for first, weights in ((one, [1e6, 1.0]), (two, [1.0, 1e6])):
     alone = captions_of(captioning.captioner_of(first), tiny_data)
@@ -134,7 +134,7 @@ def test_members_are_heard_by_their_weights(workdir, tiny_data):
     assert [c['caption'] for c in together] == [c['caption'] for c in alone]
 
 
-def test_other_words_do_not_fit(workdir, tmp_path):
+def test_an_ensemble_needs_one_vocabulary(workdir, tmp_path):
   other = tiny.build(tmp_path / 'source', ('train',) * 4 + ('val',) * 2)
   with tiny.without_java():
     run = tiny.run(tiny.small_config(other, epochs=1.0), tmp_path / 'work')
@@ -143,7 +143,7 @@ def test_other_words_do_not_fit(workdir, tmp_path):
     captioning.ensemble_of([one, two])
 
 
-def test_predicting_together(workdir, tiny_data, tmp_path, capsys):
+def test_predicting_with_an_ensemble(workdir, tiny_data, tmp_path, capsys):
   one, two = restored(workdir, 'one'), restored(workdir, 'two')
   np.save(tmp_path / 'clip.npy', np.ones((3, tiny.CHANNELS), np.float32))
   assert predict.predict(one, str(tmp_path / 'clip.npy'), [two], [1e6, 1.0]) == 0

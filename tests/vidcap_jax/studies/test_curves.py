@@ -33,7 +33,7 @@ def test_stages_follow_each_other_and_gaps_are_left_out():
   assert curves.curve(RECORDS, 'val', 'BLEU_4') == [(10, 0.2, 'xe'), (24, 0.25, 'rl')]
 
 
-def test_a_folder_stands_for_its_runs(runs):
+def test_a_folder_means_its_runs(runs):
   both = [runs / 'seed_0', runs / 'seed_1']
   assert curves.workdirs([str(runs)]) == both
   assert curves.workdirs([str(both[1])]) == both[1:]

@@ -26,12 +26,12 @@ def dropped(ratio, weights=WEIGHTS, mask=VALID):
   return np.asarray(jax.jit(mask_ratio.drop_smallest)(weights, mask, jnp.float32(ratio)))
 
 
-def test_nothing_dropped_is_exactly_what_was_there():
+def test_dropping_nothing_changes_nothing():
   np.testing.assert_array_equal(dropped(0.0), WEIGHTS)
   np.testing.assert_array_equal(dropped(0.24), WEIGHTS)  # less than a whole slot
 
 
-def test_the_smallest_valid_weights_go_and_the_rest_sum_to_one():
+def test_the_smallest_valid_weights_are_dropped_and_the_rest_sum_to_one():
   np.testing.assert_allclose(
     dropped(0.5)[:2], [[0, 0.4 / 0.7, 0, 0.3 / 0.7, 0], [1, 0, 0, 0, 0]], rtol=1e-6
   )
@@ -39,18 +39,18 @@ def test_the_smallest_valid_weights_go_and_the_rest_sum_to_one():
   np.testing.assert_allclose(dropped(0.25)[0], np.array([0, 4, 2, 3, 0]) / 9, rtol=1e-6)
 
 
-def test_everything_dropped_leaves_nothing():
+def test_dropping_everything_leaves_zeros():
   np.testing.assert_array_equal(dropped(1.0), 0)
 
 
-def test_of_equal_weights_the_first_go_first():
+def test_the_first_of_equal_weights_are_dropped_first():
   even = jnp.full((1, 4), 0.25)
   np.testing.assert_allclose(dropped(0.5, even, jnp.ones((1, 4), bool)), [[0, 0, 0.5, 0.5]])
 
 
 @pytest.mark.parametrize('slots', [1, 2, 3, 7, 10, 20, 60])
 def test_the_ratio_of_weights_is_dropped(slots):
-  """And none that is not valid is ever chosen, whatever it holds."""
+  """A slot that is not valid is never chosen, whatever its value."""
   rng = np.random.default_rng(slots)
   weights = np.concatenate([rng.dirichlet(np.ones(slots), 3), np.zeros((3, 2))], 1)
   mask = np.arange(slots + 2)[None].repeat(3, 0) < slots

@@ -16,7 +16,7 @@ def save(path, content):
   path.write_text(json.dumps(content))
 
 
-def test_other_decoding_than_the_runs_own_is_shown(tmp_path):
+def test_decoding_that_differs_from_the_run_is_shown(tmp_path):
   scored(made(tmp_path / 'a', 'configs/vatex_fusion.py:temporal'), decode={'beam': 2})
   (run,), _ = runs.find(str(tmp_path))
   assert run.data == {'val': 'mine, 3 videos; decoded with beam=2'}

@@ -1,4 +1,4 @@
-"""The published tables, and runs beside them, with made-up workdirs."""
+"""The published tables, and runs listed in them."""
 
 import importlib
 import json
