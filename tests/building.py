@@ -1,4 +1,4 @@
-"""A small data set's rows and features, the options to build it, and streams to extract."""
+"""Options and flags to build a small data set, its captions and features, and streams."""
 
 import pathlib
 
@@ -46,5 +46,5 @@ def arguments(source) -> list[str]:
 
 
 def described(*names, how=None):
-  """Descriptions of streams that are named as their extractors."""
+  """Descriptions of streams that have the names of their extractors."""
   return {name: extractors.describe(name, how) for name in names}

@@ -1,4 +1,4 @@
-"""Writes features in each form that is read, for tests."""
+"""Writes features in each supported form, for tests."""
 
 import io
 import pathlib
@@ -26,7 +26,7 @@ def npz(arrays: Mapping) -> bytes:
 
 
 def torch_zip(contents: Mapping) -> bytes:
-  """What PyTorch's archives look like; float32 arrays and nested dictionaries of them."""
+  """A file in the form of PyTorch's archives, with float32 arrays in nested dictionaries."""
   storages: list[np.ndarray] = []
 
   def tensor(array) -> bytes:
@@ -54,7 +54,7 @@ def torch_zip(contents: Mapping) -> bytes:
 
 
 def _item(value) -> bytes:
-  """One object's instructions, without the pickle's start and end, and without memo."""
+  """The pickle opcodes of one object, without start, end and memo."""
   if isinstance(value, tuple):
     return b'(' + b''.join(map(_item, value)) + b't'
   if isinstance(value, int):
@@ -107,7 +107,7 @@ def write_lmdb(path: pathlib.Path, features: Mapping) -> pathlib.Path:
 
 
 def write_tar(path: pathlib.Path, features: Mapping) -> pathlib.Path:
-  """Arrays as ``NAME.npy``; bytes under their name as it is."""
+  """Writes arrays as members ``NAME.npy``, and bytes as members NAME."""
   file = path.with_suffix('.tar')
   with tarfile.open(file, 'w') as archive:
     for name, array in features.items():
@@ -119,7 +119,7 @@ def write_tar(path: pathlib.Path, features: Mapping) -> pathlib.Path:
 
 
 def write_tfds(path: pathlib.Path, features: Mapping) -> pathlib.Path:
-  """A data set that others made: ids under ``id``, one array at the top."""
+  """A TFDS data set not made by ``data_prep``: ids in ``id``, one array in ``image``."""
   from array_record.python import array_record_module
 
   path.mkdir(parents=True, exist_ok=True)
@@ -159,7 +159,7 @@ WRITERS = {
 
 
 class Runs:
-  """Pickles to a call."""
+  """Calls a function when its pickle is loaded."""
 
   def __init__(self, function, *arguments):
     self.call = function, arguments

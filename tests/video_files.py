@@ -1,4 +1,4 @@
-"""Tiny video files with sound, as tests need them; what imports this is skipped without PyAV."""
+"""Writes small video files with sound for tests; test modules that import it need PyAV."""
 
 import numpy as np
 import pytest
@@ -29,9 +29,9 @@ def write_video(
   """Encodes images and sound.
 
   Args:
-    path: of the file; returned.
-    images: uint8 (rows, columns, 3) each; none for a file of sound alone.
-    times: of the images, in frames of RATE a second.
+    path: of the file.
+    images: uint8 (rows, columns, 3) each; empty for a file with sound only.
+    times: time stamps of the images, in units of 1 / RATE seconds.
     container, codec, options: of FFmpeg.
     sound: float32 (samples,) or (2, samples) at SOUND_RATE, or None.
   """

@@ -22,31 +22,32 @@ def progress(
   first: str = '',
   stream=None,
 ) -> Generator[T, None, None]:
-  """Yields the items, reporting how far they are.
+  """Yields the items and reports the progress.
 
-  On a terminal one line is rewritten each half second; elsewhere (a log file) a line is printed
-  every 15 seconds. Short work prints nothing.
+  On a terminal, one line is rewritten every half second; elsewhere (in a log file), a line is
+  printed every 15 seconds. Nothing is printed for shorter work.
 
   Args:
-    items: what is worked through.
-    total: units in all of them.
-    label: what is done.
-    unit: what is counted.
-    each: units of an item; the last may hold fewer.
-    first: what the first item waits for, if that is long: told at once, and left out of the rate.
-    stream: written to; None: stderr.
+    items: to yield.
+    total: number of units in all items.
+    label: what is being done, for the line.
+    unit: name of the units.
+    each: units in an item; the last may have fewer.
+    first: what the first item waits for, e.g. 'compiling'; shown at once, and the time of the first
+      item is then not part of the rate. '': nothing.
+    stream: to write to; None: stderr.
   """
   stream = sys.stderr if stream is None else stream
-  live = stream.isatty()
+  on_terminal = stream.isatty()
   start = time.monotonic()
-  interval = 0.5 if live else 15.0
-  last, done, before, shown = start, 0, 0, False
+  interval = 0.5 if on_terminal else 15.0
+  last_shown, done, done_at_start, shown = start, 0, 0, False
 
   def show(state: str) -> None:
     nonlocal shown
     shown = True
     line = f'{label}: {done}/{total} {unit}, {state}'
-    stream.write(f'\r{line:<79}' if live else line + '\n')
+    stream.write(f'\r{line:<79}' if on_terminal else line + '\n')
     stream.flush()
 
   try:
@@ -56,14 +57,14 @@ def progress(
       yield item
       done = min(done + each, total)
       now = time.monotonic()
-      if first and not before:
-        start, last, before = now, now, done
-      elif now - last >= interval:
-        last = now
-        rate = (done - before) / (now - start)
+      if first and not done_at_start:
+        start, last_shown, done_at_start = now, now, done
+      elif now - last_shown >= interval:
+        last_shown = now
+        rate = (done - done_at_start) / (now - start)
         show(f'{rate:.1f}/s, {duration((total - done) / rate)} left')
   finally:
-    if live and shown:
+    if on_terminal and shown:
       stream.write('\r' + ' ' * 79 + '\r')
       stream.flush()
 

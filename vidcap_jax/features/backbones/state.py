@@ -45,16 +45,16 @@ def read(
   return {name: renamed[name].astype(np.float32) for name in shapes}
 
 
-def faults(found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> str:
+def faults(actual: Mapping[str, Shape], expected: Mapping[str, Shape]) -> str:
   """Describes missing, unknown and wrongly shaped arrays; '' if there are none."""
   wrong = [
-    f'{name} is {found[name]}, expected {shape}'
+    f'{name} is {actual[name]}, expected {shape}'
     for name, shape in expected.items()
-    if name in found and found[name] != shape
+    if name in actual and actual[name] != shape
   ]
   more = [f'and {len(wrong) - _SHOWN} other shapes'] if len(wrong) > _SHOWN else []
-  missing = _names('missing', expected.keys() - found.keys())
-  unknown = _names('unknown', found.keys() - expected.keys())
+  missing = _names('missing', expected.keys() - actual.keys())
+  unknown = _names('unknown', actual.keys() - expected.keys())
   return '; '.join(filter(None, [missing, unknown, *wrong[:_SHOWN], *more]))
 
 

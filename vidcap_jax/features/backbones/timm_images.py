@@ -77,8 +77,8 @@ def _shapes(model, config) -> dict[str, tuple[int, ...]]:
   """The shapes of the outputs that the model has, for one frame."""
   torch = torch_runtime.require('torch')
   with torch.inference_mode():
-    found = _outputs(model, torch.empty(1, *config['input_size'], device='meta'), OUTPUTS)
-  shapes = {name: tuple(tensor.shape[1:]) for name, tensor in found.items() if tensor is not None}
+    outputs = _outputs(model, torch.empty(1, *config['input_size'], device='meta'), OUTPUTS)
+  shapes = {name: tuple(tensor.shape[1:]) for name, tensor in outputs.items() if tensor is not None}
   if not model.num_classes:
     shapes.pop('head')
   return shapes
@@ -129,7 +129,7 @@ def _load(name: str, path: pathlib.Path) -> Forward:
   def forward(frames, wanted):
     with torch.inference_mode():
       x = torch_runtime.pixels(frames, config['mean'], config['std']).movedim(-1, 1)
-      found = _outputs(model, x, wanted)
-    return {output: torch_runtime.to_numpy(tensor) for output, tensor in found.items()}
+      outputs = _outputs(model, x, wanted)
+    return {output: torch_runtime.to_numpy(tensor) for output, tensor in outputs.items()}
 
   return forward

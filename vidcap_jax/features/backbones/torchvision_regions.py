@@ -55,8 +55,8 @@ def _load(name: str, path: pathlib.Path) -> Forward:
 
   def forward(frames, wanted):
     with torch.inference_mode():
-      found = detect(model, torch_runtime.pixels(frames, (0.0,), (1.0,)).movedim(-1, 1))
-    return {output: torch_runtime.to_numpy(found[output]) for output in wanted}
+      outputs = detect(model, torch_runtime.pixels(frames, (0.0,), (1.0,)).movedim(-1, 1))
+    return {output: torch_runtime.to_numpy(outputs[output]) for output in wanted}
 
   return forward
 

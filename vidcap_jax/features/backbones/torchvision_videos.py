@@ -99,7 +99,7 @@ def _load(name: str, mean, std, path: pathlib.Path) -> Forward:
 
   def forward(windows, wanted):
     with torch.inference_mode():
-      found = outputs(torch_runtime.pixels(windows, mean, std))
-    return {output: torch_runtime.to_numpy(found[output]) for output in wanted}
+      results = outputs(torch_runtime.pixels(windows, mean, std))
+    return {output: torch_runtime.to_numpy(results[output]) for output in wanted}
 
   return forward

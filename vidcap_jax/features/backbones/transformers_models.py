@@ -36,21 +36,21 @@ class _Model(NamedTuple):
   outputs: Callable[[Any, Any], dict]
 
 
-def _clip(found, settings) -> dict:
+def _clip(result, settings) -> dict:
   side = settings.image_size // settings.patch_size
-  tokens = found.last_hidden_state[:, 1:]  # without the class token
-  return {'pooled': found.image_embeds, 'grid': tokens.unflatten(1, (side, side))}
+  tokens = result.last_hidden_state[:, 1:]  # without the class token
+  return {'pooled': result.image_embeds, 'grid': tokens.unflatten(1, (side, side))}
 
 
-def _videomae(found, settings) -> dict:
-  tokens = found.last_hidden_state
+def _videomae(result, settings) -> dict:
+  tokens = result.last_hidden_state
   side = settings.image_size // settings.patch_size
   steps = settings.num_frames // settings.tubelet_size
   return {'pooled': tokens.mean(1), 'grid': tokens.unflatten(1, (steps, side, side))}
 
 
-def _first(found, settings) -> dict:
-  return {'pooled': found.last_hidden_state[:, 0]}
+def _first(result, settings) -> dict:
+  return {'pooled': result.last_hidden_state[:, 0]}
 
 
 _MODELS = {
@@ -121,8 +121,8 @@ def _shape(model: _Model, settings, vision, frames, output: str) -> tuple[int, .
   with torch.device('meta'), torch.inference_mode():
     empty_model = _class(model)(_vision_settings(settings)).eval()
     x = torch.empty(1, *frames, 3, vision.image_size, vision.image_size)
-    found = model.outputs(empty_model(pixel_values=x), vision)
-  return tuple(found[output].shape[1:]) if output in found else None
+    result = model.outputs(empty_model(pixel_values=x), vision)
+  return tuple(result[output].shape[1:]) if output in result else None
 
 
 def _class(model: _Model):
@@ -157,12 +157,12 @@ def _files(name: str) -> tuple[pathlib.Path, ...]:
 
 def _read_json(path: pathlib.Path) -> dict:
   try:
-    found = json.loads(path.read_text())
+    result = json.loads(path.read_text())
   except (OSError, ValueError) as error:
     raise weights.WeightsError(f'{path}: cannot be read ({error})') from None
-  if not isinstance(found, dict):
+  if not isinstance(result, dict):
     raise weights.WeightsError(f'{path}: a JSON object expected')
-  return found.get('image_processor') or found.get('video_processor') or found
+  return result.get('image_processor') or result.get('video_processor') or result
 
 
 def _settings(path: pathlib.Path):
@@ -214,7 +214,7 @@ def _load(
   def forward(frames, wanted):
     with torch.inference_mode():
       x = torch_runtime.pixels(frames, mean, std).movedim(-1, -3)
-      found = model.outputs(network(pixel_values=x), vision)
-    return {output: torch_runtime.to_numpy(found[output]) for output in wanted}
+      result = model.outputs(network(pixel_values=x), vision)
+    return {output: torch_runtime.to_numpy(result[output]) for output in wanted}
 
   return forward

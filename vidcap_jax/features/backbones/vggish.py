@@ -86,25 +86,25 @@ def read_pca(path: pathlib.Path) -> dict[str, np.ndarray]:
   try:
     if path.suffix == '.npz':
       with np.load(path, allow_pickle=False) as file:
-        found = dict(file)
+        arrays = dict(file)
     else:
-      found = torch_pickle.load_state_dict(path)
+      arrays = torch_pickle.load_state_dict(path)
   except torch_pickle.WeightsError as error:
     raise WeightsError(str(error)) from None
   except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
     raise WeightsError(f'{path}: cannot be read ({error})') from None
   for name, shape in _PCA.items():
-    if name not in found:
+    if name not in arrays:
       raise WeightsError(f'{path}: not the PCA parameters of VGGish: missing {name}')
-    array = found[name]
+    array = arrays[name]
     if name == 'pca_means' and array.shape == (CHANNELS, 1):
       array = array[:, 0]
     if array.shape != shape or array.dtype.kind != 'f':
       raise WeightsError(
         f'{path}: {name} is {array.dtype} {array.shape}, expected real numbers {shape}'
       )
-    found[name] = array.astype(np.float32)
-  return {name: found[name] for name in _PCA}
+    arrays[name] = array.astype(np.float32)
+  return {name: arrays[name] for name in _PCA}
 
 
 def feature_map(parameters: dict, spectrograms):
@@ -142,11 +142,11 @@ def features(parameters: dict, waves, wanted: Sequence[str], pca: Mapping | None
   for name in _LAYERS:
     embedding = x @ parameters[name]['kernel'] + parameters[name]['bias']
     x = jax.nn.relu(embedding)
-  found = {'embedding': embedding, 'relu': x}
+  outputs = {'embedding': embedding, 'relu': x}
   if 'quantised' in wanted:
     assert pca is not None
-    found['quantised'] = _quantised(embedding, pca)
-  return {name: found[name] for name in wanted}
+    outputs['quantised'] = _quantised(embedding, pca)
+  return {name: outputs[name] for name in wanted}
 
 
 def _quantised(embedding, pca: Mapping):
