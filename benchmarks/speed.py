@@ -27,7 +27,7 @@ from benchmarks.programs import Sizes, decoding, reward_on_device, reward_on_hos
 from configs import common
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.order import TrainOrder
-from vidcap_jax.data.vocabulary import tokenize
+from vidcap_jax.data.tokenizers import tokenize
 from vidcap_jax.errors import UserError
 
 SAMPLES = 5  # captions of each video in the timed reward

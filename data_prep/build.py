@@ -20,7 +20,7 @@ from data_prep.dataset.options import Options
 from data_prep.report.summary import summary
 from vidcap_jax import annotations
 from vidcap_jax.annotations.published import NUMBERED
-from vidcap_jax.data.vocabulary import TOKENIZERS
+from vidcap_jax.data.tokenizers import TOKENIZERS
 from vidcap_jax.errors import DataError
 
 _EXAMPLES = """examples:

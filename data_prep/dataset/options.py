@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from data_prep.dataset import writer
-from vidcap_jax.data.vocabulary import tokenize
+from vidcap_jax.data.tokenizers import tokenize
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import declarations
 

@@ -11,7 +11,8 @@ import numpy as np
 from vidcap_jax.data.batch import subsample
 from vidcap_jax.data.records import SplitSource, Video, check_shard
 from vidcap_jax.data.schema import Manifest, Stream
-from vidcap_jax.data.vocabulary import UNK, Vocabulary, tokenize
+from vidcap_jax.data.tokenizers import tokenize
+from vidcap_jax.data.vocabulary import UNK, Vocabulary
 from vidcap_jax.errors import DataError
 
 
@@ -141,7 +142,7 @@ def _add_captions(survey: SplitSurvey, video: Video, vocabulary: Vocabulary | No
   survey.repeated_captions += len(video.captions) - len(set(video.captions))
   known, total = survey.known
   for caption in video.captions:
-    words = tokenize(caption, vocabulary.tokenizer if vocabulary else 'ptb_like')
+    words = vocabulary.tokenize(caption) if vocabulary else tokenize(caption)
     survey.words.append(len(words))
     survey.counts.update(words)
     if vocabulary:

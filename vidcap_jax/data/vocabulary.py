@@ -1,4 +1,4 @@
-"""Tokenises captions, builds vocabularies, and encodes and decodes captions with them.
+"""Builds vocabularies, and encodes and decodes captions with them.
 
 vocabulary = build_vocabulary(['a man sings', 'a dog runs'], min_count=1, max_words=20)
 tokens = vocabulary.encode('A man runs.', 6)   # int32 (6,): a man runs <EOS> <PAD> <PAD>
@@ -11,65 +11,16 @@ import functools
 import hashlib
 import json
 import pathlib
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from vidcap_jax.data.schema import MANIFEST_NAME
+from vidcap_jax.data.tokenizers import TOKENIZERS_BEFORE_NFC, tokenize
 from vidcap_jax.errors import DataError
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ('<PAD>', '<BOS>', '<EOS>', '<UNK>')
-
-# English clitics, which the Penn Treebank splits off: "it's" -> "it 's", "don't" -> "do n't".
-_CLITIC = re.compile(r"(?<=\w)('(?:s|re|ve|ll|d|m)|n't)\b")
-# A clitic, a number with inner marks (3.5, 1,000), or a word with inner hyphens or apostrophes.
-_WORD = re.compile(r"n't\b|'(?:s|re|ve|ll|d|m)\b|\d+(?:[.,:]\d+)+(?!\w)|[^\W_]+(?:[-'][^\W_]+)*")
-
-
-def _ptb_like(text: str) -> list[str]:
-  text = text.lower().replace('\u2019', "'").replace('\u2018', "'")
-  return _WORD.findall(_CLITIC.sub(r' \1', text))
-
-
-# Chinese characters, which are written without spaces between words.
-_HAN = re.compile('[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]')
-
-
-def separate_characters(text: str) -> str:
-  """Puts spaces around each Chinese character; punctuation outside ASCII becomes spaces."""
-  spaced = _HAN.sub(r' \g<0> ', text)
-  marks = (not c.isascii() and unicodedata.category(c).startswith('P') for c in spaced)
-  return ''.join(' ' if mark else c for mark, c in zip(marks, spaced, strict=True))
-
-
-def _by_character(text: str) -> list[str]:
-  return _ptb_like(separate_characters(text))
-
-
-TOKENIZERS: Mapping[str, Callable[[str], list[str]]] = {
-  'ptb_like': _ptb_like,
-  'by_character': _by_character,
-  'whitespace': str.split,
-}
-
-
-def tokenize(text: str, tokenizer: str = 'ptb_like') -> list[str]:
-  """Splits a caption into words.
-
-  ``ptb_like`` lower-cases, splits clitics as the Penn Treebank does and removes punctuation, so
-  that captions made of its words pass the metrics' PTB tokeniser unchanged. ``by_character`` does
-  the same after splitting Chinese into characters. ``whitespace`` splits at white space and changes
-  nothing (captions that are tokenised already).
-
-  Raises:
-    DataError: an unknown tokeniser.
-  """
-  if tokenizer not in TOKENIZERS:
-    raise DataError(f'unknown tokenizer {tokenizer!r}; known: {", ".join(TOKENIZERS)}')
-  return TOKENIZERS[tokenizer](text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,15 +29,18 @@ class Vocabulary:
 
   Attributes:
     words: all words; the first four are ``SPECIAL``, at PAD, BOS, EOS and UNK.
-    tokenizer: a key of ``TOKENIZERS``.
+    tokenizer: a key of ``tokenizers.TOKENIZERS``.
     min_count: fewest occurrences of a word in the training captions.
     max_words: longest caption in words, ``<EOS>`` not counted: L = max_words + 1.
+    normalized: whether text is normalized (``tokenizers.normalize``) before it is split into
+      words; not so for vocabularies with words outside ASCII of earlier versions.
   """
 
   words: tuple[str, ...]
   tokenizer: str = 'ptb_like'
   min_count: int = 1
   max_words: int = 20
+  normalized: bool = True
 
   def __post_init__(self):
     if tuple(self.words[:4]) != SPECIAL:
@@ -100,6 +54,12 @@ class Vocabulary:
 
   def __len__(self) -> int:
     return len(self.words)
+
+  def tokenize(self, text: str) -> list[str]:
+    """Splits text into words as the captions were that the vocabulary was made from."""
+    if self.normalized:
+      return tokenize(text, self.tokenizer)
+    return TOKENIZERS_BEFORE_NFC[self.tokenizer](text)
 
   @property
   def by_character(self) -> bool:
@@ -132,7 +92,7 @@ class Vocabulary:
     if length < 1:
       raise ValueError(f'length is {length}; a caption needs room for <EOS>')
     tokens = np.full(length, PAD, np.int32)
-    words = tokenize(caption, self.tokenizer)[: length - 1]
+    words = self.tokenize(caption)[: length - 1]
     # The text '<EOS>' in a caption must not become that token: it is encoded as <UNK>.
     ids = [self.index.get(word, UNK) for word in words]
     tokens[: len(words)] = [i if i > UNK else UNK for i in ids]
@@ -151,13 +111,17 @@ class Vocabulary:
 
   def to_dict(self) -> dict:
     """JSON-ready; the hash is included and checked by ``from_dict``."""
-    return {
+    data = {
       'words': list(self.words),
       'tokenizer': self.tokenizer,
       'min_count': self.min_count,
       'max_words': self.max_words,
       'hash': self.hash,
     }
+    # Words in ASCII are the same in every normal form: the entry would only change their files.
+    if self.normalized and not _all_ascii(self.words):
+      data['normal_form'] = 'NFC'
+    return data
 
   @classmethod
   def from_dict(cls, data: Mapping) -> 'Vocabulary':
@@ -169,8 +133,13 @@ class Vocabulary:
     missing = [k for k in ('words', 'tokenizer', 'min_count', 'max_words') if k not in data]
     if missing:
       raise DataError(f'not a vocabulary: {", ".join(missing)} missing')
+    words = tuple(data['words'])
     vocabulary = cls(
-      tuple(data['words']), data['tokenizer'], int(data['min_count']), int(data['max_words'])
+      words,
+      data['tokenizer'],
+      int(data['min_count']),
+      int(data['max_words']),
+      normalized='normal_form' in data or _all_ascii(words),
     )
     if 'hash' in data and data['hash'] != vocabulary.hash:
       raise DataError(
@@ -178,6 +147,10 @@ class Vocabulary:
         f'the stored one is {data["hash"]}; remove the entry "hash" if this is intended'
       )
     return vocabulary
+
+
+def _all_ascii(words: Iterable[str]) -> bool:
+  return all(word.isascii() for word in words)
 
 
 def build_vocabulary(
@@ -192,7 +165,7 @@ def build_vocabulary(
     captions: raw captions of the training split, and of no other split.
     min_count: fewest occurrences of a word; rarer words become ``<UNK>``.
     max_words: longest caption in words.
-    tokenizer: a key of ``TOKENIZERS``.
+    tokenizer: a key of ``tokenizers.TOKENIZERS``.
   """
   counts: collections.Counter[str] = collections.Counter()
   for caption in captions:
@@ -206,7 +179,7 @@ def coverage(vocabulary: Vocabulary, captions: Iterable[str]) -> tuple[int, int]
   """Counts (known words, all words) of the captions, each truncated to ``max_words``."""
   known = total = 0
   for caption in captions:
-    words = tokenize(caption, vocabulary.tokenizer)[: vocabulary.max_words]
+    words = vocabulary.tokenize(caption)[: vocabulary.max_words]
     total += len(words)
     known += sum(vocabulary.index.get(word, UNK) > UNK for word in words)
   return known, total

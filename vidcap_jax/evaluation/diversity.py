@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from vidcap_jax.data.vocabulary import Vocabulary, tokenize
+from vidcap_jax.data.vocabulary import Vocabulary
 
 
 def describe(captions: Sequence[str], vocabulary: Vocabulary, trained: str | None) -> dict:
@@ -52,6 +52,6 @@ def _hashes(
   captions: Iterable[str], vocabulary: Vocabulary, most_words: int | None = None
 ) -> np.ndarray:
   """(captions,) 64-bit hashes of the captions' words."""
-  texts = (' '.join(tokenize(c, vocabulary.tokenizer)[:most_words]) for c in captions)
+  texts = (' '.join(vocabulary.tokenize(c)[:most_words]) for c in captions)
   digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
   return np.frombuffer(b''.join(digests), '<u8')

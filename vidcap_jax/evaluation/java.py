@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
+from vidcap_jax.data.tokenizers import normalize, without_joiners
 from vidcap_jax.errors import UserError
 
 # METEOR reads and writes numbers with the locale's decimal separator, so Java runs in English.
@@ -85,7 +86,7 @@ def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> 
   One Java process takes all captions on its standard input, so nothing is written to disk.
 
   Args:
-    captions: any text; it is sanitised first.
+    captions: any text; it is normalized and sanitised first.
     time_limit: seconds for the whole run.
 
   Returns:
@@ -98,7 +99,7 @@ def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> 
     return []
   command = [require_java(), *OPTIONS, '-cp', packaged('tokenizer', 'stanford-corenlp-3.4.1.jar')]
   command += ['edu.stanford.nlp.process.PTBTokenizer', '-preserveLines', '-lowerCase']
-  text = ''.join(sanitise(caption) + '\n' for caption in captions)
+  text = ''.join(sanitise(without_joiners(normalize(c))) + '\n' for c in captions)
   try:
     done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=time_limit)
   except subprocess.TimeoutExpired:

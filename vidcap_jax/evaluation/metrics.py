@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.data.vocabulary import separate_characters
+from vidcap_jax.data.tokenizers import separate_characters
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import java, meteor
 from vidcap_jax.evaluation.java import MetricError, require_java

@@ -16,7 +16,7 @@ from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import VideoSource
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.data.vocabulary import UNK, Vocabulary, tokenize
+from vidcap_jax.data.vocabulary import UNK, Vocabulary
 from vidcap_jax.decoding.beam_banks import by_words
 from vidcap_jax.decoding.decode import check_decode, decode
 from vidcap_jax.decoding.ensemble import join
@@ -76,7 +76,7 @@ def forced_words(settings: Mapping, vocabulary: Vocabulary, length: int) -> tupl
   """
   word_ids = []
   for text in settings['force']:
-    words = tokenize(text, vocabulary.tokenizer)
+    words = vocabulary.tokenize(text)
     if len(words) != 1:
       raise ConfigError(
         f'decode.force: {text!r} is {len(words)} words in the vocabulary ({", ".join(words)}); '

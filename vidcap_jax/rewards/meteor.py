@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vidcap_jax.data.vocabulary import Vocabulary, tokenize
+from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.evaluation.meteor import Meteor
 
 # Seconds that one step's captions may take, the first step's start of the program included.
@@ -22,9 +22,7 @@ def make_meteor(
   Raises:
     MetricError: there is no Java; later, METEOR failed or ran over its time limit.
   """
-  references = [
-    [' '.join(tokenize(caption, vocabulary.tokenizer)) for caption in video] for video in captions
-  ]
+  references = [[' '.join(vocabulary.tokenize(caption)) for caption in video] for video in captions]
   program = Meteor(TIME_LIMIT)
 
   def score(tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from vidcap_jax.data.vocabulary import EOS, PAD, UNK, Vocabulary, tokenize
+from vidcap_jax.data.vocabulary import EOS, PAD, UNK, Vocabulary
 from vidcap_jax.rewards import cider, ngrams
 from vidcap_jax.rewards.ngrams import Frequencies
 
@@ -50,7 +50,7 @@ def encode(
 
   end = [EOS] if count_eos else []
   rows = [
-    [[number(word) for word in tokenize(caption, vocabulary.tokenizer)] + end for caption in video]
+    [[number(word) for word in vocabulary.tokenize(caption)] + end for caption in video]
     for video in captions
   ]
   R = max(map(len, rows), default=0)

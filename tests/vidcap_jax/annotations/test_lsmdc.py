@@ -2,7 +2,7 @@
 
 from tests.vidcap_jax.annotations.written import listing, refused, sources, write
 from vidcap_jax.annotations import read_annotations
-from vidcap_jax.data.vocabulary import tokenize
+from vidcap_jax.data.tokenizers import tokenize
 
 LSMDC = '0001_American_Beauty_00.00.51.926-00.00.54.129'
 

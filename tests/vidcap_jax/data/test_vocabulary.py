@@ -16,60 +16,10 @@ from vidcap_jax.data.vocabulary import (
   build_vocabulary,
   coverage,
   load_vocabulary,
-  tokenize,
 )
 from vidcap_jax.errors import DataError
 
 CAPTIONS = ['a man sings', 'A man, and a dog.', 'the dog runs!']
-
-
-@pytest.mark.parametrize(
-  ('text', 'words'),
-  [
-    ('A man is singing.', 'a man is singing'),
-    ("a man doesn't like it's T-shirt", "a man does n't like it 's t-shirt"),
-    ('the dog\u2019s ball', "the dog 's ball"),
-    ('a man says \'hello\' (twice), "bye" & leaves', 'a man says hello twice bye leaves'),
-    ('3.5 of 1,000 at 12:30.', '3.5 of 1,000 at 12:30'),
-    ("rock'n'roll at five o'clock", "rock'n'roll at five o'clock"),
-    ('snake_case, ball/game', 'snake case ball game'),
-    ('\u00dcber caf\u00e9 \u732b', '\u00fcber caf\u00e9 \u732b'),
-    ('it s a boy', 'it s a boy'),
-    (' \t\n', ''),
-    ('... !?', ''),
-  ],
-)
-def test_ptb_like_words(text, words):
-  assert tokenize(text, 'ptb_like') == words.split()
-
-
-@pytest.mark.parametrize(
-  ('text', 'words'),
-  [
-    ('一个男人在跑步，他很快。', '一 个 男 人 在 跑 步 他 很 快'),
-    ('3个人打“NBA”篮球；好…… 一〇年', '3 个 人 打 nba 篮 球 好 一 〇 年'),
-    ("a man's dog", "a man 's dog"),
-  ],
-)
-def test_words_by_character(text, words):
-  assert tokenize(text, 'by_character') == words.split()
-
-
-def test_whitespace_tokenizer_changes_nothing():
-  assert tokenize(' A man,  sings ', 'whitespace') == ['A', 'man,', 'sings']
-
-
-@pytest.mark.parametrize('tokenizer', ['ptb_like', 'by_character'])
-@given(text=st.text(max_size=60) | st.text("a'. ns3-，个人", max_size=12))
-def test_tokenizing_its_own_words_changes_nothing(tokenizer, text):
-  words = tokenize(text, tokenizer)
-  assert tokenize(' '.join(words), tokenizer) == words
-  assert all(word and not set(word) & set(' \n.!?"') - set('.') for word in words)
-
-
-def test_unknown_tokenizer_names_the_known_ones():
-  with pytest.raises(DataError, match=r"'moses'.*ptb_like, by_character, whitespace"):
-    tokenize('a', 'moses')
 
 
 def test_words_are_ordered_by_count_then_spelling():
@@ -193,3 +143,21 @@ def test_load_names_the_bad_file(tmp_path, text, match):
   assert str(file) in str(caught.value)
   with pytest.raises(DataError, match='no such file'):
     load_vocabulary(tmp_path / 'none.json')
+
+
+def test_vocabularies_outside_ascii_say_their_normal_form():
+  vocabulary = build_vocabulary(['हिन्दी वाक्य', 'हिन्दी'], min_count=1)
+  assert vocabulary.words[4:] == ('हिन्दी', 'वाक्य')
+  data = vocabulary.to_dict()
+  assert data['normal_form'] == 'NFC'
+  assert Vocabulary.from_dict(data) == vocabulary
+  assert 'normal_form' not in build_vocabulary(CAPTIONS, min_count=1).to_dict()
+
+
+def test_vocabularies_of_earlier_versions_split_words_as_they_did():
+  words = (*SPECIAL, 'ह', 'न', 'द')
+  data = Vocabulary(words, normalized=False).to_dict()
+  assert 'normal_form' not in data
+  vocabulary = Vocabulary.from_dict(data)
+  assert vocabulary.decode(vocabulary.encode('हिन्दी')) == 'ह न द'
+  assert vocabulary.to_dict() == data

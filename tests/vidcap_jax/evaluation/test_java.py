@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from vidcap_jax.data.tokenizers import tokenize, without_joiners
 from vidcap_jax.evaluation import java
 
 
@@ -40,6 +41,24 @@ def test_tokens_are_lower_case_without_punctuation():
     'hi -lrb- she said -rrb-',
     'one?two',
   ]
+
+
+@pytest.mark.parametrize(
+  'caption',
+  [
+    'हिन्दी वाक्य लिखता है',
+    'cre\u0300me br\u00fble\u0301e',
+    '\u0130stanbul, I\u0307zmir',
+    'ผู้ชายกำลังเล่นกีตาร์',
+    'ng\u01b0\u01a1\u0300i đàn ông',
+    'يُغَنِّي رَجُلٌ',
+    'می\u200cخواهم',
+    'क्\u200dष',
+  ],
+)
+def test_words_outside_ascii_are_those_of_the_vocabulary(caption):
+  words = tokenize(caption, 'ptb_like')
+  assert java.tokenize([caption]) == [without_joiners(' '.join(words))]
 
 
 def test_no_captions_need_no_java(no_java):
