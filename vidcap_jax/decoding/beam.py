@@ -1,4 +1,4 @@
-"""Beam search over one video's memory, mapped over the batch."""
+"""Beam search for one video, mapped over the batch."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ Array = jax.Array
 
 @struct.dataclass
 class _Live:
-  """Hypotheses that go on: R rows; a row with log_prob -inf is empty."""
+  """Hypotheses that have not ended: R rows; a row with log_prob -inf is empty."""
 
   carry: Any  # leaves (1, R, …)
   tokens: Array  # (R, L)
@@ -29,7 +29,7 @@ class _Live:
 
 @struct.dataclass
 class _Done:
-  """The K best ended hypotheses of each list so far, best first; empty rows have score -inf."""
+  """The K best ended hypotheses of each list, best first; empty rows have score -inf."""
 
   tokens: Array  # (G, K, L)
   log_prob: Array  # (G, K)
@@ -50,34 +50,36 @@ def beam_search(
   diversity: float = 0.0,
   forced: Sequence[int] = (),
 ) -> Captions:
-  """The n_best captions of every video by beam search, best first: tokens (B, n_best, L).
+  """Finds the n_best captions of every video, best first: tokens (B, n_best, L).
 
-  At each step the ``beam`` likeliest continuations of all live hypotheses are kept; those that end
-  leave the beam and compete by log_prob / length ** length_penalty (length in tokens, EOS
-  included). The search stops when no live hypothesis can still enter the n_best. A beam of 1 is
+  At each step the ``beam`` likeliest continuations of all live hypotheses are kept. Those that end
+  leave the beam and are ranked by log_prob / length ** length_penalty (length in tokens, EOS
+  included). The search stops when no live hypothesis can still be among the n_best. A beam of 1 is
   greedy decoding, and a beam as wide as the number of prefixes is exhaustive search.
 
   Args:
     memory: from ``captioner.encode``, leaves (B, …).
-    L: most tokens, EOS included; hypotheses that reach it without EOS compete unended.
+    L: most tokens, EOS included; hypotheses that reach it without EOS are ranked as they are.
     beam: K, the number of hypotheses kept.
-    length_penalty: 0 ranks by log-probability; 1 by log-probability a token.
-    n_best: captions returned a video, at most ``beam``.
-    groups, diversity: of diverse beam search, see ``banks.in_groups``. Its captions are in rounds:
-      the best of each group, best first, then the second best of each, and so on. So ``n_best`` =
-      ``groups`` gives one of each group, and the first is the best of all.
-    forced: ids of words that every caption holds, see ``banks.by_words``; then there is one group.
+    length_penalty: 0 ranks by log-probability; 1 by log-probability per token.
+    n_best: number of captions per video, at most ``beam``.
+    constraints: which words may follow.
+    groups, diversity: of diverse beam search, see ``beam_banks.in_groups``. Its captions are in
+      rounds: the best of each group, best first, then the second best of each, and so on. So
+      ``n_best`` = ``groups`` gives one caption of each group, and the first is the best of all.
+    forced: ids of words that every caption must contain, see ``beam_banks.by_words``; not with
+      several groups.
 
   Raises:
-    ConfigError: n_best outside 1..beam; groups that don't divide the beam, too many forced words.
+    ConfigError: n_best outside 1..beam; groups that don't divide the beam; too many forced words.
   """
   if not 1 <= n_best <= beam:
     raise ConfigError(f'n_best must be between 1 and the beam size {beam}, got {n_best}')
   banks = by_words(beam, forced, L) if forced else in_groups(beam, groups, diversity)
 
   def search(memory):
-    one = jax.tree.map(lambda x: x[None], memory)  # leaves (1, …)
-    return _search(captioner, one, L, banks, beam, length_penalty, n_best, constraints)
+    memory = jax.tree.map(lambda x: x[None], memory)  # leaves (1, …)
+    return _search(captioner, memory, L, banks, beam, length_penalty, n_best, constraints)
 
   return jax.vmap(search)(memory)
 
@@ -104,21 +106,23 @@ def _search(
 
   dtype = jax.eval_shape(logits_of, carry, first)[1].dtype
   lengths = jnp.arange(1, L + 1).astype(dtype) ** length_penalty  # (L,)
-  nothing = jnp.full((G, K), -jnp.inf, dtype)
+  no_score = jnp.full((G, K), -jnp.inf, dtype)
   live = _Live(
     carry,
     jnp.full((R, L), PAD, jnp.int32),
     jnp.where(banks.first, jnp.zeros((R,), dtype), -jnp.inf),
   )
-  done = _Done(jnp.full((G, K, L), PAD, jnp.int32), nothing, nothing, jnp.zeros((G, K), jnp.bool_))
-  wanted = -(-n_best // G)  # of each list
+  done = _Done(
+    jnp.full((G, K, L), PAD, jnp.int32), no_score, no_score, jnp.zeros((G, K), jnp.bool_)
+  )
+  per_list = -(-n_best // G)  # captions that are wanted of each list
 
-  def going(state):
+  def can_improve(state):
     t, live, done = state
-    # Log-probabilities only fall, so this is the best that a live hypothesis can still reach.
-    most = live.log_prob.reshape(G, -1).max(axis=1)
-    bound = most / jnp.maximum(lengths[t], lengths[-1])
-    return (t < L) & (bound > done.score[:, wanted - 1]).any()
+    # Log-probabilities only fall, so this bounds the score that a live hypothesis can reach.
+    best = live.log_prob.reshape(G, -1).max(axis=1)
+    bound = best / jnp.maximum(lengths[t], lengths[-1])
+    return (t < L) & (bound > done.score[:, per_list - 1]).any()
 
   def body(state):
     t, live, done = state
@@ -135,8 +139,8 @@ def _search(
     live = _Live(carry, tokens, jnp.where(ended, -jnp.inf, log_prob))
     return t + 1, live, _merge(done, _Done(tokens, log_prob, score, ended))
 
-  t, live, done = jax.lax.while_loop(going, body, (jnp.int32(0), live, done))
-  # Hypotheses cut at L tokens compete as they are; after an early stop none can win.
+  t, live, done = jax.lax.while_loop(can_improve, body, (jnp.int32(0), live, done))
+  # Hypotheses of L tokens are ranked without EOS; after an early stop no live one is good enough.
   cut = jnp.where((t == L) & banks.whole, live.log_prob / lengths[-1], -jnp.inf)
   done = _merge(done, _Done(live.tokens, live.log_prob, cut, jnp.zeros((R,), jnp.bool_)))
   top = _in_rounds(done, n_best)
@@ -144,19 +148,19 @@ def _search(
 
 
 def _merge(done: _Done, new: _Done) -> _Done:
-  """Each list's best K with its share of new rows (R, …); of equal ones the earlier come first."""
+  """Each list's best K of its old and new rows (R, …); of equal scores the earlier row is first."""
   G, K = done.score.shape
 
-  def one(done, new):
+  def merge_list(done, new):
     both = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), done, new)
     score, order = jax.lax.top_k(both.score, K)
     return jax.tree.map(lambda x: x[order], both).replace(score=score)
 
-  return jax.vmap(one)(done, jax.tree.map(lambda x: x.reshape(G, -1, *x.shape[1:]), new))
+  return jax.vmap(merge_list)(done, jax.tree.map(lambda x: x.reshape(G, -1, *x.shape[1:]), new))
 
 
 def _in_rounds(done: _Done, n_best: int) -> _Done:
-  """The first n_best rows when the lists take turns, in each round the best first."""
+  """The first n_best rows, taken in rounds: the best row of each list, then each second best, …"""
   G, K = done.score.shape
   _, order = jax.lax.top_k(done.score.T, G)  # (K, G), of lists
   turn = (order * K + jnp.arange(K)[:, None]).reshape(-1)[:n_best]

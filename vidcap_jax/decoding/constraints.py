@@ -1,4 +1,4 @@
-"""What a generated caption may not contain."""
+"""Rules that exclude words from generated captions."""
 
 import dataclasses
 
@@ -12,12 +12,12 @@ Array = jax.Array
 
 @dataclasses.dataclass(frozen=True)
 class Constraints:
-  """Rules for words, by making the logits of those that break them -inf.
+  """Rules for the words of a caption; ``constrain`` gives words that break one a logit of -inf.
 
   Attributes:
-    forbidden: ids never emitted.
+    forbidden: ids that are never generated.
     min_length: fewest words before EOS.
-    no_repeat_ngram: no n-gram of this size twice in a caption; 0 switches it off.
+    no_repeat_ngram: size of n-grams that may not occur twice in a caption; 0 for no such rule.
   """
 
   forbidden: tuple[int, ...] = (PAD, BOS, UNK)
@@ -31,27 +31,27 @@ WORDS_ONLY = Constraints()  # any word or EOS, but no PAD, BOS or UNK
 def constrain(
   constraints: Constraints, logits: Array, tokens: Array | None = None, t: Array | int = 0
 ) -> Array:
-  """Logits (…, V) with -inf where the next word would break a rule.
+  """Sets the logits (…, V) of next words that would break a rule to -inf.
 
   Args:
-    tokens: (…, L) the caption so far, valid before position t; needed for the n-gram rule.
-    t: position of the next word, 0-based; needed for the minimum length and the n-gram rule.
+    tokens: (…, L) the caption so far, valid before position t; used by the n-gram rule.
+    t: position of the next word, from 0; used by the minimum length and the n-gram rule.
   """
   V = logits.shape[-1]
   ids = jnp.arange(V)
   banned = jnp.isin(ids, jnp.asarray(constraints.forbidden, jnp.int32))  # (V,)
   banned |= (ids == EOS) & (t < constraints.min_length)
-  # Alike for all captions but for the n-gram rule: the masks stay as small as they can.
+  # Only the n-gram rule differs between captions: without it the masks stay small.
   ids, banned = (x.reshape((1,) * (logits.ndim - 1) + (V,)) for x in (ids, banned))
   if constraints.no_repeat_ngram:
     banned = banned | _repeats(constraints.no_repeat_ngram, V, tokens, t)
-  # Where the rules leave no word at all, the caption ends.
+  # If the rules exclude all words, the caption ends.
   stuck = banned.all(axis=-1, keepdims=True) & (ids == EOS)
   return jnp.where(banned & ~stuck, -jnp.inf, logits)
 
 
 def _repeats(n: int, V: int, tokens: Array, t: Array) -> Array:
-  """(…, V), True for words that would complete an n-gram that stands in tokens[:t] already."""
+  """(…, V), True for words that would complete an n-gram that tokens[:t] already contains."""
   L = tokens.shape[-1]
   starts = jnp.arange(max(0, L - n + 1))  # of the earlier n-grams
   # The last n - 1 words, and each earlier n-gram's first n - 1 words.
@@ -61,6 +61,6 @@ def _repeats(n: int, V: int, tokens: Array, t: Array) -> Array:
     same &= tokens[..., i : i + starts.size] == suffix[..., i, None]
   last = tokens[..., n - 1 :]  # (…, starts) the word that completed each earlier n-gram
   hits = jax.nn.one_hot(jnp.where(same, last, V), V, dtype=jnp.bool_)
-  # EOS closes any caption: it is never part of a repeated n-gram.
+  # EOS may end any caption: it is never part of a repeated n-gram.
   hits = hits.any(axis=-2)
   return hits.at[..., EOS].set(False)

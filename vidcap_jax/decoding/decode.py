@@ -59,7 +59,7 @@ def decode(
     memory: from ``captioner.encode``.
     settings: a config's ``decode`` section.
     key, rows: for samples, see ``uniform_draws``.
-    forced: the ids of the words in ``settings['force']``.
+    forced: ids of the words in ``settings['force']``.
   """
   constraints = Constraints(
     min_length=settings['min_length'], no_repeat_ngram=settings['no_repeat_ngram']

@@ -1,4 +1,4 @@
-"""Several captioners as one: their probabilities are averaged word by word."""
+"""Joins several captioners to one, which averages their probabilities word by word."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Array = jax.Array
 
 
 def check_weights(weights: Sequence[float], members: int) -> None:
-  """ConfigError if they are not a positive, finite weight for each of so many members."""
+  """Raises ConfigError unless there is a positive, finite weight for each member."""
   if len(weights) != members or not all(0 < weight < math.inf for weight in weights):
     raise ConfigError(
       f'an ensemble of {members} needs as many weights, all above 0; got {list(weights)}'
@@ -23,18 +23,18 @@ def check_weights(weights: Sequence[float], members: int) -> None:
 
 
 def join(members: Sequence[Captioner], weights: Sequence[float] | None = None) -> Captioner:
-  """A captioner whose next word's distribution is the weighted mean of the members'.
+  """Returns a captioner whose next-word distribution is the weighted mean of its members'.
 
-  Every way to unroll a captioner works on it: greedy, sampling, beam search, teacher forcing. What
-  is one of a captioner's is here a tuple, one for each member: inputs, memory, carry. Its
-  ``hidden`` (B, S, V) are the logarithms of the mean, and its ``logits`` these same.
+  Every way to unroll a captioner works on it: greedy, sampling, beam search, teacher forcing. Its
+  inputs, memory and carry are tuples with an entry for each member. Its ``hidden`` (B, S, V) is the
+  logarithm of the mean, which ``logits`` returns unchanged.
 
   Args:
-    members: over one vocabulary; models, streams and sizes may differ.
-    weights: of the members, of any sum; None: all alike.
+    members: captioners with the same vocabulary; models, streams and sizes may differ.
+    weights: one for each member, of any sum; None for equal weights.
 
   Raises:
-    ConfigError: not a positive weight for each member.
+    ConfigError: there is not a positive weight for each member.
   """
   given = [1.0] * len(members) if weights is None else list(weights)
   check_weights(given, len(members))

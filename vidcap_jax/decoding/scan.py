@@ -1,8 +1,9 @@
-"""A scan over words whose weights get their gradients in one product after the last word.
+"""A scan over words that takes the gradients of weights in one product after the last word.
 
-Differentiated as it stands, a scan adds a matrix as large as the weights to their gradient at every
-word. Here a product y_t = x_t W is followed by the addition of zeros: the gradient with respect to
-those is that of y_t, and W's is the sum over words of x_t^T times it, which is one large product.
+The gradient of ``jax.lax.scan`` adds a matrix as large as the weights to their gradient at every
+word. Here zeros are added to each product y_t = x_t W. The gradient with respect to the zeros at
+step t is that of y_t, dy_t, and the gradient of W is the sum of x_t^T dy_t over all words, which is
+one large product.
 """
 
 import functools
@@ -17,8 +18,8 @@ from vidcap_jax.models.captioner import Captioner
 from vidcap_jax.models.layers.dense import StepDense
 
 Array = jax.Array
-# What is done at every word with weights of a module, by the path of the module and the number of
-# the call: the layer's inputs or word ids, or zeros like its outputs.
+# Arrays by the path of a layer and the number of its call in a step: the layer's inputs (word ids
+# for the table), its outputs, or zeros of the outputs' shape.
 Calls = dict[tuple[tuple[str, ...], int], Array]
 Body = Callable[[Captioner, Any, Any, Any], tuple[Any, Any]]
 
@@ -26,8 +27,9 @@ Body = Callable[[Captioner, Any, Any, Any], tuple[Any, Any]]
 def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> tuple[Any, Any]:
   """``jax.lax.scan`` of (state, x) -> body(captioner, memory, state, x), over xs from init.
 
-  Gradients are those of the plain scan, sums taken in another order. Late are those of
-  ``StepDense`` kernels and of the table ``words``; all other parameters' are as usual.
+  Gradients are those of ``jax.lax.scan`` up to the order of sums. Those of ``StepDense`` kernels
+  and of the table ``words`` are taken after the last word, all others as usual. A captioner without
+  ``rebind`` is scanned as usual.
 
   Args:
     body: must not close over anything that is differentiated.
@@ -43,24 +45,28 @@ def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> t
   def forward(params, memory, init, xs):
     first = jax.tree.map(lambda x: x[0], xs)
     length = len(jax.tree.leaves(xs)[0])
-    outputs = jax.eval_shape(functools.partial(_watched, body, rebind), params, memory, init, first)
+    outputs = jax.eval_shape(
+      functools.partial(_traced_step, body, rebind), params, memory, init, first
+    )
     zeros = {call: jnp.zeros((length, *y.shape), y.dtype) for call, y in outputs[3].items()}
 
-    def watched_scan(params, memory, init, xs, zeros):
+    def scan_with_zeros(params, memory, init, xs, zeros):
       params = _map_weights(lambda _, weight: jax.lax.stop_gradient(weight), params, zeros)
 
       def step(state, x):
-        state, out, inputs, _ = _watched(body, rebind, params, memory, state, *x)
+        state, out, inputs, _ = _traced_step(body, rebind, params, memory, state, *x)
         return state, (out, inputs)
 
       state, (out, inputs) = jax.lax.scan(step, init, (xs, zeros))
       return (state, out), inputs
 
-    result, pull_back, inputs = jax.vjp(watched_scan, params, memory, init, xs, zeros, has_aux=True)
+    result, pull_back, inputs = jax.vjp(
+      scan_with_zeros, params, memory, init, xs, zeros, has_aux=True
+    )
     return result, (pull_back, inputs)
 
-  def backward(kept, cotangent):
-    pull_back, inputs = kept
+  def backward(residuals, cotangent):
+    pull_back, inputs = residuals
     params, *others, outputs = pull_back(cotangent)
 
     def gradient(path, weight):
@@ -73,11 +79,11 @@ def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> t
   return run(captioner.params, memory, init, xs)
 
 
-def _watched(body: Body, rebind, params, memory, state, x, zeros: Calls | None = None):
-  """One step, with zeros added to what ``StepDense`` and ``words`` give.
+def _traced_step(body: Body, rebind, params, memory, state, x, zeros: Calls | None = None):
+  """One step, with zeros added to the outputs of ``StepDense`` layers and of the table ``words``.
 
   Returns:
-    The step's two results; those layers' inputs; their outputs.
+    The step's two results, and the inputs and outputs of those layers.
   """
   inputs: Calls = {}
   outputs: Calls = {}
@@ -97,10 +103,10 @@ def _watched(body: Body, rebind, params, memory, state, x, zeros: Calls | None =
 
 
 def _late(weight: Array, inputs: Array, outputs: Array) -> Array:
-  """The gradient of a kernel (D, F) or table (V, F) by those of its outputs (L, …, F)."""
+  """The gradient of a kernel (D, F) or table (V, F), from those of its outputs (L, …, F)."""
   if jnp.issubdtype(inputs.dtype, jnp.integer):
     return jnp.zeros_like(weight).at[inputs].add(outputs.astype(weight.dtype))
-  # Axes are kept apart, as videos may be spread over devices.
+  # The axes are not merged to one, as videos may be sharded over devices.
   every = tuple(range(outputs.ndim - 1))
   return jnp.tensordot(
     inputs.astype(outputs.dtype), outputs, (every, every), preferred_element_type=weight.dtype
@@ -108,7 +114,7 @@ def _late(weight: Array, inputs: Array, outputs: Array) -> Array:
 
 
 def _map_weights(change: Callable, params: Any, calls: Calls) -> Any:
-  """Parameters with change(path, weight) in place of the kernels and tables of those calls."""
+  """Replaces the kernels and tables of those calls by change(path, weight)."""
   paths = {path for path, _ in calls}
 
   def leaf(keys, weight):

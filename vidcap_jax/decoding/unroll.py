@@ -1,4 +1,4 @@
-"""Ways to unroll a captioner: teacher forcing, scheduled sampling, greedy and sampled captions."""
+"""Unrolls a captioner: teacher forcing, scheduled sampling, greedy decoding and sampling."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from vidcap_jax.decoding import scan
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner
-from vidcap_jax.models.layers import draws as choices
+from vidcap_jax.models.layers import draws as random_choice
 from vidcap_jax.models.layers.attention import at_least_float32
 
 Array = jax.Array
@@ -21,7 +21,7 @@ Array = jax.Array
 
 @struct.dataclass
 class Unrolled:
-  """A caption's states, one a word: hidden (L, B, S, H), aux (L, B, S), attention (L, B, S, N),
+  """The results of all L steps: hidden (L, B, S, H), aux (L, B, S), attention (L, B, S, N),
   draw_log_prob (L, B, S) or None; see ``Extras``."""
 
   hidden: Array
@@ -36,11 +36,11 @@ class Captions:
 
   Attributes:
     tokens: (B, S, L) int32: words, EOS, PAD.
-    log_prob: (B, S) sum of the model's log-probabilities of the tokens, EOS included. They are the
-      model's own: neither temperature nor constraints change them.
-    ended: (B, S) bool, False where the caption was cut at L tokens.
-    score: (B, S) what captions of a video are ranked by, best first: log_prob but for beam search
-      with a length penalty. Groups of diverse beam search take turns.
+    log_prob: (B, S) sum of the model's log-probabilities of the tokens, EOS included, before
+      temperature and constraints.
+    ended: (B, S) bool, False where the caption was truncated at L tokens.
+    score: (B, S) by which captions of a video are ranked, best first: log_prob, divided by the
+      length penalty in beam search. Groups of diverse beam search take turns.
   """
 
   tokens: Array
@@ -50,7 +50,7 @@ class Captions:
 
 
 def shift_right(targets: Array) -> Array:
-  """Targets (B, S, L) to the words read when they are predicted, time first: (L, B, S)."""
+  """Targets (B, S, L) to the input words of each step, time first: (L, B, S)."""
   words = jnp.concatenate([jnp.full_like(targets[..., :1], BOS), targets[..., :-1]], axis=-1)
   return jnp.moveaxis(words, -1, 0)
 
@@ -64,11 +64,11 @@ def teacher_forcing(
   train: bool = False,
   attention: bool = False,
 ) -> Unrolled:
-  """Reads the given captions (B, S, L); word parts of the gates are one product before the scan.
+  """Feeds the given captions (B, S, L); all words are embedded in one product before the scan.
 
   Args:
-    noise: ``Noise.steps``, leading L, or None.
-    attention: whether to keep every step's attention weights.
+    noise: ``Noise.steps``, leaves (L, …), or None.
+    attention: whether to return every step's attention weights.
   """
   words = shift_right(targets)
   x = captioner.embed(words, noise)  # (L, B, S, E)
@@ -76,8 +76,8 @@ def teacher_forcing(
   def body(captioner, memory, carry, step):
     x, noise_t = step
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
-    kept = extras.attention if attention else {}
-    return carry, Unrolled(hidden, extras.aux, kept, extras.draw_log_prob)
+    weights = extras.attention if attention else {}
+    return carry, Unrolled(hidden, extras.aux, weights, extras.draw_log_prob)
 
   _, S, L = targets.shape
   return scan.scan(captioner, body, memory, captioner.start(memory, S, L), (x, noise))[1]
@@ -93,56 +93,56 @@ def scheduled_sampling(
   key: Array,
   train: bool = True,
 ) -> Unrolled:
-  """Like ``teacher_forcing``, but each word read is, with probability ``ratio``, the model's own.
+  """``teacher_forcing`` where each input word is, with probability ``ratio``, one that is sampled.
 
-  Own words are drawn from the model's distribution; no gradient flows through the draw.
+  Words are sampled from the model's distribution; no gradient flows through the sampling.
   """
   words = shift_right(targets)  # (L, B, S)
   coin, draws = jax.random.uniform(key, (2, *words.shape))
-  return _drawing(captioner, memory, words, coin < ratio, draws, noise, train=train)[1]
+  return _sampled_steps(captioner, memory, words, coin < ratio, draws, noise, train=train)[1]
 
 
 def sample_on_tape(
   captioner: Captioner, memory: Any, draws: Array, noise: Any = None, *, train: bool = True
 ) -> tuple[Array, Unrolled]:
-  """The words that ``sample`` draws, with every step's state, to be differentiated.
+  """Samples the words that ``sample`` does, and returns every step's results for gradients.
 
-  All L steps are made, whether or not captions have ended by then.
+  All L steps are run, even if captions end earlier.
 
   Args:
-    draws, noise: as of ``sample``.
+    draws, noise: as in ``sample``.
 
   Returns:
-    tokens (B, S, L): words, EOS, PAD; the states.
+    tokens (B, S, L): words, EOS, PAD; the results of all steps.
   """
   words = jnp.full(draws.shape, BOS, jnp.int32)
-  own = jnp.broadcast_to((jnp.arange(len(draws)) > 0)[:, None, None], draws.shape)
-  drawn, unrolled = _drawing(captioner, memory, words, own, draws, noise, train=train)
+  use_sampled = jnp.broadcast_to((jnp.arange(len(draws)) > 0)[:, None, None], draws.shape)
+  drawn, unrolled = _sampled_steps(captioner, memory, words, use_sampled, draws, noise, train=train)
   is_eos = drawn == EOS
   ended_before = jnp.cumsum(is_eos, axis=0, dtype=jnp.int32) - is_eos.astype(jnp.int32) > 0
   return jnp.moveaxis(jnp.where(ended_before, PAD, drawn), 0, -1), unrolled
 
 
-def _drawing(
+def _sampled_steps(
   captioner: Captioner,
   memory: Any,
   words: Array,
-  own: Array,
+  use_sampled: Array,
   draws: Array,
   noise: Any,
   *,
   train: bool,
 ) -> tuple[Array, Unrolled]:
-  """Reads words (L, B, S), but its own where ``own`` says so; draws one after each.
+  """Feeds ``words`` (L, B, S), or the last sampled ones where ``use_sampled``, and samples.
 
   Returns:
-    The words drawn (L, B, S), of which step t reads those of step t - 1; the states.
+    The sampled words (L, B, S) and the results of all steps.
   """
 
   def body(captioner, memory, state, step):
     carry, drawn = state
-    word, own, draw, noise_t = step
-    word = jnp.where(own, drawn, word)
+    word, use_sampled, draw, noise_t = step
+    word = jnp.where(use_sampled, drawn, word)
     x = captioner.embed(word, noise_t)
     carry, hidden, extras = captioner.step(carry, x, memory, noise_t, train=train)
     logits = captioner.logits(jax.lax.stop_gradient(hidden))
@@ -151,18 +151,18 @@ def _drawing(
 
   L, _, S = words.shape
   state = (captioner.start(memory, S, L), words[0])
-  return scan.scan(captioner, body, memory, state, (words, own, draws, noise))[1]
+  return scan.scan(captioner, body, memory, state, (words, use_sampled, draws, noise))[1]
 
 
 def inverse_cdf(logits: Array, draw: Array) -> Array:
-  """One word a row (…,) from logits (…, V), by one uniform number a row."""
-  return choices.inverse_cdf(jax.nn.softmax(at_least_float32(logits), axis=-1), draw)
+  """Samples words (…,) from logits (…, V), by uniform numbers (…,)."""
+  return random_choice.inverse_cdf(jax.nn.softmax(at_least_float32(logits), axis=-1), draw)
 
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-  """How words are drawn: logits / temperature, cut to the top_k words and to the smallest set of
-  words whose probabilities reach top_p; 0 and 1.0 switch the cuts off."""
+  """How words are sampled: from logits / temperature, of the top_k words and of the smallest set of
+  words whose probabilities reach top_p. Top_k 0 and top_p 1.0 include all words."""
 
   temperature: float = 1.0
   top_k: int = 0
@@ -170,11 +170,11 @@ class Sampling:
 
   def __post_init__(self):
     if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
-      raise ConfigError(f'sampling wants temperature > 0, top_k >= 0, 0 < top_p <= 1; got {self}')
+      raise ConfigError(f'sampling needs temperature > 0, top_k >= 0, 0 < top_p <= 1; got {self}')
 
 
 def filter_logits(logits: Array, sampling: Sampling) -> Array:
-  """Applies temperature, top-k and top-p to logits (…, V); cut words get -inf."""
+  """Applies temperature, top-k and top-p to logits (…, V); excluded words get -inf."""
   logits = at_least_float32(logits) / sampling.temperature
   V = logits.shape[-1]
   if 0 < sampling.top_k < V:
@@ -182,17 +182,17 @@ def filter_logits(logits: Array, sampling: Sampling) -> Array:
   if sampling.top_p < 1:
     order = jnp.argsort(-logits, axis=-1)
     prob = jax.nn.softmax(jnp.take_along_axis(logits, order, axis=-1), axis=-1)
-    # Words up to and with the first whose mass reaches top_p.
-    kept = jnp.cumsum(prob, axis=-1) - prob < sampling.top_p
-    logits = _keep_only(logits, jnp.where(kept, order, V))
+    # Words up to and including the first at which the cumulative probability reaches top_p.
+    included = jnp.cumsum(prob, axis=-1) - prob < sampling.top_p
+    logits = _keep_only(logits, jnp.where(included, order, V))
   return logits
 
 
 def _keep_only(logits: Array, words: Array) -> Array:
-  """Logits (…, V) with -inf for all but the given words (…, K); V stands for none."""
-  kept = jnp.zeros(logits.shape, jnp.bool_)
-  kept = jnp.put_along_axis(kept, words, True, axis=-1, inplace=False, mode='drop')
-  return jnp.where(kept, logits, -jnp.inf)
+  """Sets logits (…, V) to -inf for all but the given words (…, K); index V means no word."""
+  included = jnp.zeros(logits.shape, jnp.bool_)
+  included = jnp.put_along_axis(included, words, True, axis=-1, inplace=False, mode='drop')
+  return jnp.where(included, logits, -jnp.inf)
 
 
 def greedy(
@@ -202,7 +202,7 @@ def greedy(
   *,
   constraints: Constraints = WORDS_ONLY,
 ) -> Captions:
-  """The likeliest word at each step, one caption a video: (B, 1, L)."""
+  """Takes the likeliest word at each step; one caption per video: (B, 1, L)."""
   choose = lambda logits, _: jnp.argmax(logits, axis=-1).astype(jnp.int32)  # noqa: E731
   return _generate(captioner, memory, 1, L, choose, None, None, constraints, train=False)
 
@@ -217,10 +217,10 @@ def sample(
   noise: Any = None,
   train: bool = False,
 ) -> Captions:
-  """S sampled captions a video, of at most L tokens.
+  """Samples S captions per video, of at most L tokens.
 
   Args:
-    draws: (L, B, S) uniform in [0, 1), one number a word; see ``uniform_draws``.
+    draws: (L, B, S) uniform in [0, 1), one number per word; see ``uniform_draws``.
     noise: ``Noise.steps`` for sampling under dropout, or None.
   """
   choose = lambda logits, draw: inverse_cdf(filter_logits(logits, sampling), draw)  # noqa: E731
@@ -229,12 +229,12 @@ def sample(
 
 
 def uniform_draws(key: Array, rows: Array, S: int, L: int) -> Array:
-  """Random numbers (L, B, S) for ``sample`` by each row's own number (B,).
+  """Random numbers (L, B, S) for ``sample``, seeded by ``rows`` (B,), the videos' indices.
 
-  A video's numbers depend on ``rows`` (its index) and not on its batch, so its samples don't.
+  So a video's samples don't depend on the other videos of its batch.
   """
-  one = lambda row: jax.random.uniform(jax.random.fold_in(key, row), (L, S))  # noqa: E731
-  return jnp.moveaxis(jax.vmap(one)(rows), 0, 1)
+  draw_row = lambda row: jax.random.uniform(jax.random.fold_in(key, row), (L, S))  # noqa: E731
+  return jnp.moveaxis(jax.vmap(draw_row)(rows), 0, 1)
 
 
 def _generate(
@@ -249,14 +249,14 @@ def _generate(
   *,
   train: bool,
 ) -> Captions:
-  """Word by word until every row has ended or L tokens are made.
+  """Generates word by word until every row has ended or has L tokens.
 
   ``choose(logits (B, S, V), draws_t (B, S))`` picks the words (B, S).
   """
   carry = captioner.start(memory, S, L)
   B = jax.tree.leaves(carry)[0].shape[0]
 
-  def going(state):
+  def is_unfinished(state):
     t, _, _, captions = state
     return (t < L) & ~captions.ended.all()
 
@@ -277,7 +277,7 @@ def _generate(
   zeros = jnp.zeros((B, S), _score_dtype(captioner, carry, memory))
   empty = Captions(jnp.full((B, S, L), PAD, jnp.int32), zeros, jnp.zeros((B, S), bool), zeros)
   first = jnp.full((B, S), BOS, jnp.int32)
-  return jax.lax.while_loop(going, body, (jnp.int32(0), carry, first, empty))[3]
+  return jax.lax.while_loop(is_unfinished, body, (jnp.int32(0), carry, first, empty))[3]
 
 
 def _score_dtype(captioner: Captioner, carry: Any, memory: Any) -> jnp.dtype:

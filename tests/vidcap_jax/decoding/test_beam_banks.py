@@ -109,7 +109,7 @@ def test_the_mates_of_a_batch_change_no_groups(search):
 
 @pytest.mark.parametrize('groups', [0, 4])
 def test_groups_that_do_not_divide_the_beam(groups):
-  with pytest.raises(ConfigError, match=f'got {groups} groups of a beam of 6'):
+  with pytest.raises(ConfigError, match=f'{groups} groups .*6'):
     beam_search(toy.captioner, toy.tables(0), L, 6, groups=groups)
 
 
@@ -194,7 +194,7 @@ def test_it_stops_when_nothing_can_improve():
 
 @pytest.mark.parametrize(('words', 'L'), [((4, 5, 6, 7, 8), 20), ((4, 5), 2)])
 def test_too_many_words(words, L):
-  with pytest.raises(ConfigError, match=rf'{len(words)} words are too many: .* hold {L - 1}'):
+  with pytest.raises(ConfigError, match=rf'force: {len(words)} .*{L - 1}'):
     beam_search(toy.captioner, toy.tables(0), L, 3, forced=words)
 
 

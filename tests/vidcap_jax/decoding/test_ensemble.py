@@ -82,5 +82,5 @@ def test_groups_and_forced_words_of_equals(options):
   'weights', [(1.0,), (1.0, 0.0), (1.0, 1.0, 1.0), (1.0, np.nan), (np.inf, 1.0)]
 )
 def test_weights_that_make_no_sense(weights):
-  with pytest.raises(ConfigError, match='2 needs as many weights, all above 0'):
+  with pytest.raises(ConfigError, match='ensemble of 2 .*weights'):
     join([toy.captioner] * 2, weights)

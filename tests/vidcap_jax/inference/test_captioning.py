@@ -56,7 +56,7 @@ def test_forced_words(restored, tiny_data):
     ('zzz', "force: 'zzz' .*vocabulary$"),
     ('one,red ball', r"force: 'red ball' is 2 words .*\(red, ball\)"),
     ('?', r"force: '\?' is 0 words"),
-    ('a,red,ball,one,fast', 'force: 5 words are too many: at most 4'),
+    ('a,red,ball,one,fast', 'force: 5 words .*4'),
   ],
 )
 def test_words_that_cannot_be_forced(restored, words, message):
