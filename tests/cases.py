@@ -1,6 +1,7 @@
-"""Every model and every variant that computes differently, small, with made-up videos.
+"""A small case of every model, and of every variant that computes differently.
 
-A new model or variant joins here; ``test_invariants.py`` holds it to what every captioner promises.
+Add a case here for a new model or variant: ``vidcap_jax/models/test_captioner.py`` runs its tests,
+which hold for all captioners, on every case.
 """
 
 import dataclasses
@@ -12,17 +13,17 @@ V = 11
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """A model and made-up videos for it.
+  """A model, and the shapes of the videos it is tested with.
 
   Attributes:
     settings: as a config's ``model`` section.
     streams: name -> shape of a video, (D,) vector, (T, D) sequence, (T, N, D) regions or grid.
-    attention: names of the weights that its steps give.
-    seed: of parameters with which the best captions of videos differ.
-    first_look: the first step that has them; zeros before.
-    silent: parts of it that cross entropy gives no gradient, as their choices are maxima.
-    key_frames: of the videos, from outside, -1 for unknown; repeated as needed.
-    draws: whether it draws at random in training, and so is trained by the multi-sample bound.
+    attention: names of the attention weights that its steps return.
+    seed: of the parameters, chosen so that the best captions of videos differ.
+    first_attention: the first step with attention weights; they are zeros before.
+    no_gradient: modules that cross entropy gives no gradient, as their choices are maxima.
+    key_frames: given key frames of the videos, -1 for unknown; repeated as needed.
+    draws: whether training makes random choices, so that the objective is multi_sample.
   """
 
   name: str
@@ -30,8 +31,8 @@ class Case:
   streams: dict
   attention: tuple = ()
   seed: int = 3
-  first_look: int = 0
-  silent: tuple = ()
+  first_attention: int = 0
+  no_gradient: tuple = ()
   key_frames: tuple = ()
   draws: bool = False
 
@@ -44,7 +45,7 @@ SIZES = {'hidden': 8, 'embed': 6, 'project': 7, 'attention': 5, 'dropout': 0.5}
 VATEX = {'name': 'temporal_spatial', **SIZES, 'global_streams': ('image', 'motion', 'audio')}
 # Streams need not be equally long.
 STREAMS = {'image': (5, 4), 'motion': (4, 3), 'audio': (3,)}
-# The temperature is not as low as it may be: rounding errors are divided by it.
+# The temperature is not as low as in the paper, as rounding errors are divided by it.
 STATS = {'name': 'stats', **SIZES, 'grid_streams': ('i3d',), 'temperature': (1.0, 0.3)}
 GRID = {'i3d': (4, 3, 4)}
 BOTH_BRANCHES = ('st_spatial', 'ts_temporal', 'ts_spatial', 'branch')
@@ -56,7 +57,7 @@ LOCAL = ('keyframe', 'spatial', 'temporal', *GLOBAL)
 VRE = {
   'name': 'refocus',
   'hidden': 8,
-  'embed': 8,  # the video's code takes the first word's place
+  'embed': 8,  # equal to hidden: the video's code replaces the first word
   'attention': 5,
   'dropout': 0.5,
   'spatial_stream': '',
@@ -68,10 +69,10 @@ SEEN_AND_HEARD = {'image': (5, 4, 6), 'audio': (3,)}
 
 
 def dual_afr_cases():
-  """The model with all its parts, and the paper's baselines: parts left out or replaced."""
+  """The whole model and the paper's baselines, in which parts are removed or replaced."""
   sizes = {key: value for key, value in SIZES.items() if key != 'project'}
   top = {'fc7': (3, 5)}
-  # Rows and columns: 7, 3, 2. At a ratio of 2, 3 come to 2, the last of them a half.
+  # Grids of 7, 3 and 2 rows. At a ratio of 2, 3 rows are aligned to 2: the last window is cut.
   three = {'pool3': (8, 49, 2), 'pool4': (4, 9, 3), 'pool5': (2, 4, 4)}
   two = {name: three[name] for name in ('pool4', 'pool5')}
   both = ('layer', 'spatiotemporal')
@@ -79,7 +80,7 @@ def dual_afr_cases():
   def case(name, streams, kernels=(), attention=(), draws=False, **settings):
     settings |= {'name': 'dual_afr', **sizes, 'layers': tuple(streams), 'kernels': kernels}
     settings['ratios'] = tuple(2**n for n in reversed(range(len(streams))))
-    return Case(name, settings, {**top, **streams}, attention, first_look=1, draws=draws)
+    return Case(name, settings, {**top, **streams}, attention, first_attention=1, draws=draws)
 
   yield case('dual_afr-soft', three, (5, 3), both)
   yield case('dual_afr-hard', two, (3,), both, draws=True, choice='hard')
@@ -155,19 +156,19 @@ CASES = [
     {**VRE, **HEARD},
     SEEN_AND_HEARD,
     ('keyframe', 'spatial', 'temporal'),
-    silent=('refocus',),
+    no_gradient=('refocus',),
   ),
   Case(
     'refocus_key_frames_given',
     VRE,
     {'image': (5, 4)},
     ('keyframe', 'temporal'),
-    silent=('refocus',),
+    no_gradient=('refocus',),
     key_frames=(4, -1, 0, 0, 1),
   ),
 ]
 
-# Every model with most of its parts; the rest, marked slow, are further ways through them.
+# One or more cases of every model, with most of its parts; all other cases are marked slow.
 EVERY_TIME = (
   'vanilla',
   'temporal',

@@ -1,4 +1,4 @@
-"""Made-up videos and captions for a case, a model with parameters, and how results are compared."""
+"""Random videos and captions for a case, a model with parameters, and comparisons of results."""
 
 import functools
 
@@ -19,14 +19,14 @@ GARBAGE = [np.nan, np.inf, -1e30]
 
 
 def clock(case, name):
-  """A stream's frames to a unit of the clock, and those of the fastest stream on it."""
+  """Frames per unit of the clock, of a stream and of the fastest stream on its clock."""
   blocks = case.blocks
   return (blocks[name], max(blocks.values())) if name in blocks else (1, 1)
 
 
 def make_inputs(case, seed=0, B=B):
-  """Videos of all lengths: full, some frames, one, none; every other one lacks its vectors, every
-  fourth its category."""
+  """Videos with all frames, some, one and none; half of them lack their vectors, a quarter their
+  category."""
   rng = np.random.default_rng(seed)
   features, masks = {}, {}
   for name, shape in case.streams.items():
@@ -35,7 +35,7 @@ def make_inputs(case, seed=0, B=B):
       masks[name] = np.arange(B) % 2 == 0
       continue
     T, (block, most) = shape[0], clock(case, name)
-    # Streams on one clock last equally long.
+    # Streams on one clock have the same duration.
     frames = np.resize([T, *(min(T, -(-n * block // most)) for n in (3, 1, 0))], B)
     masks[name] = np.arange(T)[None] < frames[:, None]
     if len(shape) == 3:
@@ -46,7 +46,7 @@ def make_inputs(case, seed=0, B=B):
 
 
 def dirty(inputs, garbage):
-  """The same videos with garbage wherever a mask says that there is nothing."""
+  """The same videos with garbage wherever the masks are False."""
   features = {
     name: np.where(inputs.masks[name][..., None], x, np.float32(garbage))
     for name, x in inputs.features.items()
@@ -59,7 +59,7 @@ def rows(inputs, keep):
 
 
 def make_targets(seed=0, B=B):
-  """Captions of all lengths, one of them empty and one slot unused."""
+  """Captions of all lengths; one is empty, and one slot is unused."""
   rng = np.random.default_rng(seed)
   words = rng.integers(UNK, V, (B, S, L)).astype(np.int32)
   ends = np.resize([L - 1, 2, 0, 3, 1], (B, S))[..., None]
@@ -70,7 +70,7 @@ def make_targets(seed=0, B=B):
 
 
 class Setup:
-  """A case with parameters, and the few functions of it that are compiled."""
+  """A case with parameters and its compiled functions."""
 
   def __init__(self, case, V=V):
     self.case, self.inputs, self.targets = case, make_inputs(case), make_targets()
@@ -78,7 +78,7 @@ class Setup:
     shapes = jax.eval_shape(
       functools.partial(init_params, self.module), jax.random.key(0), rows(self.inputs, slice(1))
     )
-    # Larger than at the start of training, so that captions differ, and no biases of zero.
+    # Larger than initial parameters, so that captions differ, and without biases of zero.
     rng = np.random.default_rng(case.seed)
     scale = lambda x: 0.2 if x.ndim == 1 else 2 / x.shape[0] ** 0.5  # noqa: E731
     draw = lambda x: rng.normal(size=x.shape, scale=scale(x))  # noqa: E731
@@ -88,7 +88,7 @@ class Setup:
 
   @staticmethod
   def _forward(module, params, inputs, targets):
-    """Logits (B, S, L, V) and attention (L, B, S, N) of teacher forcing without dropout."""
+    """Logits (B, S, L, V) and attention (L, B, S, N) by teacher forcing without dropout."""
     captioner = bind(module, params)
     memory = captioner.encode(inputs, None, train=False)
     unrolled = teacher_forcing(captioner, memory, targets, attention=True)
@@ -105,7 +105,7 @@ class Setup:
     return np.asarray(self.forward(self.params, inputs, self._targets(targets))[0])
 
   def grads(self, inputs, targets=None):
-    """(loss, words, gradients) with dropout."""
+    """(loss, number of words, gradients) with dropout."""
     (loss, words), grads = self.loss(self.params, inputs, self._targets(targets), jax.random.key(0))
     return float(loss), float(words), jax.device_get(grads)
 

@@ -54,15 +54,16 @@ Array = jax.Array
 
 @struct.dataclass
 class Inputs:
-  """What a model sees of a batch of videos.
+  """A batch of videos as a model reads it.
 
   Attributes:
     features: per stream, (B, T, D) sequence, (B, D) vector, (B, T, N, D) grid or regions.
-    masks: per stream, the same without D, True where valid. Padding may hold anything.
-    category: (B,) int32, -1 where unknown, or None.
-    key_frame: (B,) int32 frame indices for models that take them from outside, or None; -1 where
-      a video's is unknown.
-    progress: () share of the stage's training done, for what is annealed; None once it is over.
+    masks: per stream, the same without D, True where valid. Padding may hold any values.
+    category: (B,) int32, -1 if unknown, or None.
+    key_frame: (B,) int32 frame indices for models that can be given key frames, -1 if a video's is
+      unknown; or None.
+    progress: () the part of the stage's training that is done, in [0, 1], for annealing; None when
+      not training.
   """
 
   features: Mapping[str, Array]
@@ -78,7 +79,7 @@ class Inputs:
 
 @struct.dataclass
 class Noise:
-  """Random numbers made before unrolling: ``encoder`` leads with B, ``steps`` with L."""
+  """Random numbers made before unrolling: ``encoder`` has leaves (B, …), ``steps`` (L, …)."""
 
   encoder: Any = None
   steps: Any = None
@@ -86,14 +87,13 @@ class Noise:
 
 @struct.dataclass
 class Extras:
-  """What a step gives beside its hidden state.
+  """What a step returns besides its carry and hidden state.
 
   Attributes:
-    attention: name -> weights (B, S, N), or (B, S, K, N) of K picks, for pictures, tests and
-      evaluators.
-    aux: (B, S), the step's own loss terms, summed under the word mask by the objective.
-    draw_log_prob: (B, S), the log-probability of what the step drew at random by its noise (hard
-      attention), for objectives that differentiate it; None if it drew nothing.
+    attention: name -> weights (B, S, N), or (B, S, K, N) for K picks, for studies and tests.
+    aux: (B, S), the step's own loss terms, which the objective sums over words.
+    draw_log_prob: (B, S), the log-probability of the step's random choices (hard attention), for
+      objectives that differentiate it; None if it makes none.
   """
 
   attention: Mapping[str, Array]
@@ -103,15 +103,15 @@ class Extras:
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-  """What a model asks of a data set, declared by its config.
+  """What a model needs of a data set, declared by its config.
 
   Attributes:
     streams: stream name -> the kinds it may have.
-    blocks: streams on one clock -> frames that span one unit of it: regions of every third frame
-      beside the frames themselves are {'regions': 1, 'image': 3}. They are padded and subsampled
-      in whole units, so that they stay aligned; streams not named are on their own.
-    categories: how many categories the model tells apart; 0 if it does not read them.
-    key_frames: whether the model can take its key frames from outside (``Inputs.key_frame``).
+    blocks: for streams that share a clock, stream name -> frames per unit of the clock. If a data
+      set has regions of every third frame, {'regions': 1, 'image': 3}. These streams are padded and
+      subsampled in whole units, so that they stay aligned; other streams are independent.
+    categories: number of video categories that the model distinguishes; 0 if it reads none.
+    key_frames: whether the model can be given key frames (``Inputs.key_frame``).
   """
 
   streams: Mapping[str, tuple[str, ...]]
@@ -124,8 +124,8 @@ class Needs:
 class Captioner:
   """A model bound to its parameters: the interface of this module's docstring as functions.
 
-  ``rebind`` makes the same of other parameters than ``params``; a captioner that is no module's, or
-  has a function replaced, has neither.
+  ``rebind`` binds the same module to other parameters than ``params``. Both are None for captioners
+  that are not made of one module, such as ensembles.
   """
 
   encode: Callable[..., Any]
@@ -144,9 +144,9 @@ def is_captioner(module: nn.Module | type[nn.Module]) -> bool:
 
 
 def bind(module: nn.Module, params: Mapping) -> Captioner:
-  """Ties a linen module to its parameters.
+  """Binds a linen module to its parameters.
 
-  Flax runs inside the returned functions only, so they may be called under any JAX
+  Each returned function is a complete ``module.apply``, so they may be called under any JAX
   transformation (scan, while_loop, vmap, grad with respect to ``params``).
   """
   variables = {'params': params}

@@ -1,13 +1,13 @@
-"""Captioner that chooses among CNN layers as well as places (dualAFR, equations 1-9).
+"""Captioner that attends to layers of a CNN as well as to positions (dualAFR, equations 1-9).
 
-The grids of several layers of a 3D CNN are brought to one size (equation 3). At each word an
-attention over positions, shared by the layers, gives one vector a layer (equations 4-5), another
-over these gives the context (equations 6-7) that an LSTM reads beside the word. Both are sums
-(soft, equation 8) or choices (hard, equation 9). The first word comes from the CNN's top alone:
-h_1 = tanh(C a), c_1 = 0.
+The grids of several layers of a 3D CNN are aligned to one size (equation 3). At each word,
+attention over positions, shared by the layers, gives one vector per layer (equations 4-5).
+Attention over these gives the context (equations 6-7), which an LSTM reads with the word. Both are
+sums (soft, equation 8) or choices (hard, equation 9). The first word depends only on the top of the
+CNN: h_1 = tanh(C a), c_1 = 0.
 
-The paper's baselines are this model with parts left out: fewer layers (one: z_t = s_t; none: no
-context), other alignments, an LSTM over the frames in place of their mean.
+The paper's baselines are settings of this model: fewer layers (one: z_t = s_t; none: no context),
+other alignments, an LSTM over the frames instead of their mean.
 """
 
 import dataclasses
@@ -37,21 +37,21 @@ class DualAFRConfig:
 
   Attributes:
     vocab_size: V.
-    choice: 'soft' or 'hard'; hard draws by the noise in training and takes the largest weight
-      otherwise. The draws have no gradient but through an objective such as multi_sample.
-    layers: grid streams, square, from the finest layer to the one that all are aligned to; () for
-      no context. A single layer may be a sequence, one cell a frame.
-    ratios: how many times as fine as the last layer each one is, in time, rows and columns.
-    kernels: sizes of the aligning convolutions, for all layers but the last.
+    choice: 'soft' or 'hard'. Hard attention samples by the noise in training and takes the largest
+      weight otherwise; samples have a gradient only in objectives such as multi_sample.
+    layers: square grid streams, from the finest layer to the one that all are aligned to; () for
+      no context. A single layer may be a sequence, with one cell per frame.
+    ratios: for each layer, how many times as fine as the last one it is, in time, rows and columns.
+    kernels: sizes of the convolutions that align, for all layers but the last.
     alignment: one of ``alignment.ALIGNMENTS``; not used with a single layer.
-    top_stream: of the vectors from the top of a CNN, a sequence or vector.
-    top: how a sequence of them becomes one vector: its 'mean', or an 'lstm' that reads it.
+    top_stream: the vectors from the top of a CNN, a sequence or vector stream.
+    top: how a sequence of them becomes one vector: their 'mean', or the last output of an 'lstm'.
     hidden: LSTM size H.
     embed: word embedding size E.
     attention: attention space A.
-    dropout: rate on words, context and what the words are predicted from.
-    init_scale: weights start uniform within plus and minus this; recurrent ones orthogonal,
-      biases zero.
+    dropout: rate on words, context and the hidden state.
+    init_scale: weights are initialised uniformly in [-init_scale, init_scale], recurrent ones
+      orthogonally, biases with zero.
     dtype: of the computation; parameters are ``param_dtype``.
   """
 
@@ -93,7 +93,7 @@ class DualAFRConfig:
 
   @property
   def needs(self) -> Needs:
-    """The layers are on one clock; the top's windows have their own."""
+    """The layers share a clock, which ``top_stream`` doesn't."""
     kinds = ('grid',) if len(self.layers) > 1 else ('grid', 'sequence')
     streams = {self.top_stream: ('sequence', 'vector')} | dict.fromkeys(self.layers, kinds)
     if self.top_stream in self.layers:
@@ -123,7 +123,7 @@ class Carry:
 
 
 class DualAFR(nn.Module):
-  """The captioner; see ``vidcap_jax.models.captioner`` for what its methods promise."""
+  """The captioner; ``vidcap_jax.models.captioner`` describes the methods."""
 
   config: DualAFRConfig
 
@@ -184,12 +184,12 @@ class DualAFR(nn.Module):
   def step(self, carry: Carry, x: Array, memory: Memory, noise=None, *, train: bool = False):
     """h_t = LSTM(w_{t-1}, h_{t-1}, z_t); the hidden state is h_t (B, S, H), at first h_1."""
     c, noise = self.config, noise or {}
-    first = carry.position == 0  # (B, S): it looks at nothing and reads no word
+    first = carry.position == 0  # (B, S): no attention and no word is read
     gates = x + self.lstm_state(carry.h)
     attention: dict[str, Array] = {}
     log_prob = None
     if c.layers:
-      context, attention, log_prob = self.look(carry.h, memory, noise)
+      context, attention, log_prob = self.attend(carry.h, memory, noise)
       gates = gates + self.lstm_context(drop(context, noise.get('context'), c.dropout))
       zero = lambda a: jnp.where(jnp.expand_dims(first, range(2, a.ndim)), 0, a)  # noqa: E731
       attention, log_prob = jax.tree.map(zero, (attention, log_prob))
@@ -200,15 +200,15 @@ class DualAFR(nn.Module):
     aux = jnp.zeros(first.shape, cell.dtype)
     return Carry(h, cell, carry.position + 1), hidden, Extras(attention, aux, log_prob)
 
-  def look(self, query: Array, memory: Memory, noise) -> tuple[Array, dict, Array | None]:
+  def attend(self, query: Array, memory: Memory, noise) -> tuple[Array, dict, Array | None]:
     """Equations 4-9: from h_{t-1} (B, S, H) the context z_t (B, S, D).
 
     Args:
-      noise: ``position`` and ``layer`` (B, S) uniform numbers to draw by, or none.
+      noise: ``position`` and ``layer`` (B, S), uniform numbers for random choices, or {}.
 
     Returns:
       The context, the weights by name (B, S, N) and (B, S, layers), and the log-probability (B, S)
-      of what was drawn, None if nothing was.
+      of the random choices, None if there are none.
     """
     c = self.config
     drawn = c.choice == 'hard' and 'position' in noise

@@ -1,8 +1,8 @@
 """Video-semantic embedding (VATEX challenge 2019, section 2.3): videos and captions in one space.
 
-A video is the mean of each of its streams, joined and projected; a caption is the last state of a
-GRU that has read its words. Both have length 1, so that their product, the cosine, says how well a
-caption tells what a video shows. It is no captioner: it compares captions and makes none.
+A video is embedded as the means of its streams, concatenated and projected; a caption as the last
+state of a GRU over its words. Both have length 1, so that their product is the cosine, which
+measures how well a caption describes a video. The model makes no captions.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ class EmbeddingConfig:
 
   Attributes:
     vocab_size: V.
-    streams: what a video is seen by, of any kind.
+    streams: the streams that a video is embedded by, of any kind.
     hidden: H, size of the space and of the GRU.
     embed: word embedding size E.
     dropout: rate on words and on the joined means.
@@ -43,7 +43,7 @@ class EmbeddingConfig:
 
   @property
   def needs(self) -> Needs:
-    """The streams, of whatever kind."""
+    """The streams, of any kind."""
     kinds = ('vector', 'sequence', 'grid', 'regions')
     return Needs(dict.fromkeys(self.streams, kinds))
 
@@ -63,19 +63,19 @@ class Embedding(nn.Module):
     self.gru = GRU(c.hidden, **dtypes)
 
   def touch(self, inputs: Inputs) -> None:
-    """Runs both encoders once, which makes their parameters."""
+    """Calls both encoders once, to initialise their parameters."""
     self.embed_videos(inputs)
     words = jnp.zeros((inputs.batch_size, 1, 1), jnp.int32)
     self.embed_captions(words, words == 0)
 
   def embed_videos(self, inputs: Inputs, noise=None) -> Array:
-    """Videos to (B, H), of length 1; a missing stream counts as zeros."""
+    """Embeds videos: (B, H), of length 1; a missing stream is zeros."""
     c = self.config
     means = drop(joined_means(inputs, c.streams), (noise or {}).get('means'), c.dropout)
     return unit(self.project(means))
 
   def embed_captions(self, words: Array, mask: Array, noise=None) -> Array:
-    """Captions to (B, S, H), of length 1; zeros for a slot without a word.
+    """Embeds captions: (B, S, H), of length 1; zeros for a slot without a word.
 
     Args:
       words: (B, S, L) int32.
@@ -97,7 +97,7 @@ class Embedding(nn.Module):
     return unit(h)
 
   def noise(self, key: Array, inputs: Inputs, S: int, L: int) -> Noise:
-    """Dropout masks, True where kept: of the means (B, D) and the words (B, S, L, E)."""
+    """Dropout masks, True where kept, for the means (B, D) and the words (B, S, L, E)."""
     c, B = self.config, inputs.batch_size
     videos, captions = jax.random.split(key)
     D = sum(inputs.features[name].shape[-1] for name in c.streams)
@@ -108,7 +108,7 @@ class Embedding(nn.Module):
 
 
 def unit(x: Array) -> Array:
-  """x (…, D) over its length, in at least float32; zeros stay zeros."""
+  """x (…, D) divided by its norm, in at least float32; zeros stay zeros."""
   x = at_least_float32(x)
   squared = jnp.square(x).sum(axis=-1, keepdims=True)  # (…, 1)
   # sqrt has no gradient at 0.
@@ -120,7 +120,7 @@ def similarity(videos: Array, captions: Array) -> Array:
 
   Args:
     videos: (B, H) of length 1.
-    captions: (C, S, H) of length 1, S of each of C videos.
+    captions: (C, S, H) of length 1, S captions of each of C videos.
 
   Returns:
     (B, C, S).

@@ -1,15 +1,15 @@
 """Global2Local (Dai et al.): key frames first, then key regions in them (equations 1-12).
 
-At every word the decoder's last output attends to frames, to clips and to both joined; the joint
-weights guide a Gumbel top-k sampler to K of the frames whose regions are known (one of every
-three), and a spatial attention looks at the regions of each. A two-layer GRU reads it all.
+At every word the decoder's last output attends to frames, to clips and to both joined. By the joint
+weights a Gumbel top-k sampler chooses K of the frames that have regions (every third one), and
+spatial attention attends to the regions of each. A two-layer GRU reads all of it.
 
 Where the paper is silent: sigma is ReLU; phi of equation 4 stands inside the sum, and padding is
-left out of it; the sampler's noise is new for each pick while training and absent afterwards, and
-what is left of a weight is clamped at 1e-12 before its logarithm; a frame without regions is not
-picked, and where fewer frames than picks have some a frame counts once for each of its picks;
-region weights sum to 1 a pick. States begin at zero, so attention is even at the first word, where
-frames of equal weight share a pick when there is no noise. Dropout is ours.
+left out of it; the sampler's noise is new for each pick in training and absent otherwise, and the
+rest of a weight is clamped at 1e-12 before its logarithm; a frame without regions is not picked,
+and if fewer frames than picks have regions, a frame counts once for each of its picks; region
+weights sum to 1 for each pick. States start at zero, so attention is uniform at the first word,
+where frames of equal weight share a pick if there is no noise. Dropout is not in the paper.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ SAMPLERS = ('gumbel', 'argmax')
 
 @dataclasses.dataclass(frozen=True)
 class Global2LocalConfig:
-  """Sizes, streams and which parts there are.
+  """Sizes, streams and parts of the model.
 
   Attributes:
     vocab_size: V.
@@ -43,15 +43,15 @@ class Global2LocalConfig:
     clip_stream: 3D features, a sequence with one vector for each frame; it may be the same stream.
     region_stream: regions of one of every ``stride`` frames, the middle one in the paper; not read
       if ``picks`` is 0.
-    stride: frames to a frame with regions.
+    stride: frames per frame with regions.
     alignment: whether frames and clips are attended to jointly too.
-    picks: K, frames whose regions are looked at; 0 for the global branch alone.
+    picks: K, frames whose regions are attended to; 0 for only the global branch.
     sampler: 'gumbel', random while training, or 'argmax', which has no gradient.
     tau: temperature of the Gumbel sampler.
-    backward_tau: temperature of its gradient, see ``gumbel.top_k``; 0: that of ``tau``.
+    backward_tau: temperature of its gradient, see ``gumbel.top_k``; 0 for ``tau``.
     scale: lambda of equation 5.
-    renormalise: whether the weights of equation 8, which sum to 1 / ``stride``, are made to sum
-      to 1 before they guide the sampler.
+    renormalise: whether the weights of equation 8, which sum to 1 / ``stride``, are scaled to sum
+      to 1 before the sampler uses them.
     activation: sigma of equations 1, 4 and 7.
     hidden: size H of both GRU layers.
     embed: word embedding size E.
@@ -122,7 +122,7 @@ class Global2LocalConfig:
 
 @struct.dataclass
 class Source:
-  """What an attention reads: values (B, …, D), keys (B, …, A), mask (B, …); 0 where not valid."""
+  """What is attended to: values (B, …, D), 0 where not valid, keys (B, …, A) and mask (B, …)."""
 
   values: Array
   keys: Array
@@ -133,7 +133,7 @@ class Source:
 class Memory:
   """Per video; ``…`` is T for frames, clips and both joined, T / stride, N for regions.
 
-  ``aligned.values`` are W_al [f'; v'], what phi of equation 4 adds its bias to and activates.
+  ``aligned.values`` are W_al [f'; v'], before the bias and activation of phi in equation 4.
   """
 
   frames: Source
@@ -153,7 +153,7 @@ class Carry:
 
 
 class Global2Local(nn.Module):
-  """The captioner; see ``vidcap_jax.models.captioner`` for what its methods promise."""
+  """The captioner; ``vidcap_jax.models.captioner`` describes the methods."""
 
   config: Global2LocalConfig
 
@@ -175,7 +175,7 @@ class Global2Local(nn.Module):
     self.words = nn.Embed(
       c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
     )
-    # gru1 reads [what is attended to; word], gru2 the output of gru1.
+    # gru1 reads [context; word], gru2 the output of gru1.
     self.gru1_word = nn.Dense(3 * c.hidden, use_bias=False, **dtypes)
     self.gru1 = GRU(c.hidden, **dtypes)
     self.gru2 = GRU(c.hidden, **dtypes)
@@ -188,7 +188,7 @@ class Global2Local(nn.Module):
     frames = self._embed(self.frame_embed, inputs, c.frame_stream, self.attend_frames)
     clips = self._embed(self.clip_embed, inputs, c.clip_stream, self.attend_clips)
     aligned = regions = choosable = None
-    # A slot exists where its frame or clip does; the other is a zero vector.
+    # A slot is valid if its frame or clip is; the other one is a zero vector.
     in_time = frames.mask | clips.mask  # (B, T)
     if c.alignment:
       both = jnp.concatenate([frames.values, clips.values], axis=-1)  # (B, T, 2P)
@@ -196,13 +196,13 @@ class Global2Local(nn.Module):
     if c.picks:
       regions = self._embed(self.region_embed, inputs, c.region_stream, self.attend_regions)
       B, units, _ = regions.mask.shape
-      # A frame without regions has nothing to show, be it padding or not.
+      # Frames without regions can't be chosen, padding or not.
       in_time = in_time.reshape(B, units, c.stride).any(axis=-1)
       choosable = in_time & regions.mask.any(axis=-1)
     return Memory(frames, clips, aligned, regions, choosable)
 
   def _check_clock(self, inputs: Inputs) -> None:
-    """The streams' lengths as ``Needs.blocks`` promises them, for callers that make inputs."""
+    """Raises ConfigError unless the streams' lengths agree with ``Needs.blocks``."""
     blocks = self.config.needs.blocks
     found = {name: inputs.masks[name].shape[1] for name in blocks}
     units = {name: found[name] // blocks[name] for name in blocks}
@@ -220,7 +220,7 @@ class Global2Local(nn.Module):
     return Source(values, attend.keys(values), mask)
 
   def start(self, memory: Memory, S: int, L: int) -> Carry:
-    """Zero states, so attention is even at the first word; S rows for each video."""
+    """Zero states, so attention is uniform at the first word; S rows for each video."""
     zeros = jnp.zeros((memory.frames.mask.shape[0], S, self.config.hidden), wide(self.config.dtype))
     return Carry(zeros, zeros, jnp.zeros(zeros.shape[:2], jnp.int32))
 
@@ -234,9 +234,9 @@ class Global2Local(nn.Module):
     c = self.config
     noise = noise or {}
     query = carry.h2.astype(c.dtype)
-    parts, attention = self.look_globally(query, memory)
+    parts, attention = self.attend_globally(query, memory)
     if c.picks:
-      local, picks, weights = self.look_locally(
+      local, picks, weights = self.attend_locally(
         query, attention['temporal'], memory, noise.get('gumbel')
       )
       parts.append(local)
@@ -248,7 +248,7 @@ class Global2Local(nn.Module):
     aux = jnp.zeros(carry.position.shape, h2.dtype)
     return Carry(h1, h2, carry.position + 1), hidden, Extras(attention, aux)
 
-  def look_globally(self, query: Array, memory: Memory) -> tuple[list[Array], dict[str, Array]]:
+  def attend_globally(self, query: Array, memory: Memory) -> tuple[list[Array], dict[str, Array]]:
     """Equations 2-4: the parts of x_G (B, S, …) and the weights (B, S, T)."""
     query = query[:, :, None]  # (B, S, 1, H)
     parts, attention = [], {}
@@ -265,7 +265,7 @@ class Global2Local(nn.Module):
       attention['temporal'] = weights
     return parts, attention
 
-  def look_locally(
+  def attend_locally(
     self, query: Array, weights: Array, memory: Memory, noise: Array | None
   ) -> tuple[Array, Array, Array]:
     """Equations 5-6, 8-9: x_L (B, S, R), picks (B, S, K, T'), region weights (B, S, K, N)."""
@@ -286,8 +286,8 @@ class Global2Local(nn.Module):
         backward_tau=c.backward_tau,
         edit=c.edit,
       )
-    look = functools.partial(_look_at_regions, self.attend_regions.at(query[:, :, None, None]))
-    local, region_weights = jax.checkpoint(look)(picks, memory.regions)
+    attend = functools.partial(_attend_to_regions, self.attend_regions.at(query[:, :, None, None]))
+    local, region_weights = jax.checkpoint(attend)(picks, memory.regions)
     return local, picks, region_weights
 
   def logits(self, hidden: Array) -> Array:
@@ -329,12 +329,12 @@ def select(picks: Array, regions: Array) -> Array:
   return jnp.einsum('bskt,btnd->bsknd', picks.astype(regions.dtype), regions)
 
 
-def _look_at_regions(
+def _attend_to_regions(
   weights_of: Callable[[Array, Array], Array], picks: Array, regions: Source
 ) -> tuple[Array, Array]:
   """Equation 9, summed over picks: x_L (B, S, R) and weights (B, S, K, N) that sum to 1 a pick.
 
-  Which regions there are is what the likeliest frame of a pick says.
+  The valid regions of a pick are those of its likeliest frame.
   """
   frame = picks.argmax(axis=-1)  # (B, S, K)
   mask = jax.vmap(lambda mask, frame: mask[frame])(regions.mask, frame)  # (B, S, K, N)

@@ -1,8 +1,8 @@
 """Refocused video encoder (VRE, 2019, equations 2-16, Algorithms 1 and 2) and its baselines.
 
-A bidirectional GRU reads the video outwards from its middle frame; attention queried by what it
-found chooses the key frame, from which the video is read a second time. An LSTM that begins with
-the video's code attends to the frames and to the cells of the mean frame.
+A bidirectional GRU reads the video outwards from its middle frame. Attention, with the result as
+its query, chooses the key frame, from which the video is read a second time. An LSTM that starts
+with the video's code attends to the frames and to the cells of the mean frame.
 
 Table 1's rows are settings of this one model:
 
@@ -13,10 +13,10 @@ Table 1's rows are settings of this one model:
   KBiGRU+v_s+v_a   passes=1 temporal='attention' spatial_stream='image' audio_stream='audio'
   VRE              passes=2 temporal='attention' spatial_stream='image' audio_stream='audio'
 
-Where the paper is silent: the middle of K frames is frame floor(K / 2); of equal weights the first
-frame's counts; the GRU's reset comes after the product; W_a and the decoder are shared by both
-passes; means run over what is valid, and a video without sound has zeros for it. Without an encoder
-the LSTM starts from zeros with <BOS>. Audio and a mean frame are read at every step.
+Where the paper is silent: the middle of K frames is frame floor(K / 2); the first of frames with
+equal weights is the key frame; the GRU's reset comes after the product; W_a and the decoder are
+shared by both passes; means are taken over valid entries, and missing audio is zeros. Without an
+encoder the LSTM starts from zeros with <BOS>. Audio and a mean frame are read at every step.
 """
 
 import dataclasses
@@ -52,15 +52,15 @@ class RefocusConfig:
 
   Attributes:
     vocab_size: V.
-    passes: times the encoder reads the video: 0 there is no encoder, 1 from the middle frame, 2
-      and again from the key frame that it chose.
-    temporal: how the decoder sees the frames: 'attention' (eq 13-16) or their 'mean'.
-    stream: of frames: a sequence, or a grid whose cells are averaged (eq 2).
-    spatial_stream: a grid, the cells of whose mean frame are attended to (eq 3 and 12); it may be
-      ``stream`` itself, or a grid of one frame, averaged beforehand; '' for none.
+    passes: how often the encoder reads the video: 0 for no encoder, 1 for once from the middle
+      frame, 2 for once more from the key frame that it chose.
+    temporal: how the decoder reads the frames: 'attention' (eq 13-16) or their 'mean'.
+    stream: the frames: a sequence, or a grid whose cells are averaged (eq 2).
+    spatial_stream: a grid; the decoder attends to the cells of its mean frame (eq 3 and 12). It may
+      be ``stream`` itself, or a grid of one frame that was averaged before; '' for none.
     audio_stream: a vector, or a sequence to be averaged; '' for none.
     hidden: H, of the GRUs, the codes and the LSTM.
-    embed: word embedding size E; H if there is an encoder, as the first word's place is the code's.
+    embed: word embedding size E; H if there is an encoder, whose code replaces the first word.
     attention: attention space A.
     dropout: rate on the LSTM's output.
     dtype: of the computation; parameters are ``param_dtype``.
@@ -113,7 +113,7 @@ class Slots:
 
 @struct.dataclass
 class Passes:
-  """The encoder's results, pass by pass: o_1, … (B, P, H), and their gates as input (B, P, 4H)."""
+  """The encoder's result of each pass: o_1, … (B, P, H), and its part of the gates (B, P, 4H)."""
 
   code: Array
   gates: Array
@@ -121,7 +121,7 @@ class Passes:
 
 @struct.dataclass
 class Focus:
-  """Where the second pass began: a (B, T) of eq 8, alpha (B, T), key frame (B,), mask (B, T)."""
+  """The choice of the key frame: a (B, T) of eq 8, alpha (B, T), key frame (B,), mask (B, T)."""
 
   scores: Array
   weights: Array
@@ -134,9 +134,9 @@ class Memory:
   """Per video.
 
   Attributes:
-    gates: (B, 4H), what reads the same at every step: audio and the mean frame.
-    attended: 'temporal' and 'spatial', as far as the model has them.
-    passes: None without an encoder. The decoder goes by the last.
+    gates: (B, 4H), the part of the gates that is the same at every step: audio and the mean frame.
+    attended: 'temporal' and 'spatial', if the model attends to them.
+    passes: None without an encoder; the decoder uses the last pass.
     focus: None without a second pass.
   """
 
@@ -146,15 +146,15 @@ class Memory:
   focus: Focus | None = None
 
   def each_pass(self, unroll: Callable[['Memory'], Any]) -> Any:
-    """``unroll`` of the memories as each pass left them, stacked in front: leaves (P, …).
+    """Calls ``unroll`` with the memory after each pass; results are stacked: leaves (P, …).
 
-    Passes are mapped over, so that they share keys and values and are one computation.
+    Passes are vmapped, so that they share keys and values and are one computation.
     """
 
-    def of_one(one):
-      return unroll(dataclasses.replace(self, passes=jax.tree.map(lambda x: x[:, None], one)))
+    def unroll_pass(passes):
+      return unroll(dataclasses.replace(self, passes=jax.tree.map(lambda x: x[:, None], passes)))
 
-    return jax.vmap(of_one, in_axes=1)(self.passes)
+    return jax.vmap(unroll_pass, in_axes=1)(self.passes)
 
 
 @struct.dataclass
@@ -167,7 +167,7 @@ class Carry:
 
 
 class Refocus(nn.Module):
-  """The captioner; see ``vidcap_jax.models.captioner`` for what its methods promise."""
+  """The captioner; ``vidcap_jax.models.captioner`` describes the methods."""
 
   config: RefocusConfig
 
@@ -180,7 +180,7 @@ class Refocus(nn.Module):
     attention = lambda name: BilinearAttention(  # noqa: E731
       name, c.attention, use_bias=False, edit=c.edit, **dtypes
     )
-    # b of eq 8 and 14 moves all scores alike and cancels in the softmax: there is none.
+    # There is no b of eq 8 and 14: it is added to all scores and cancels in the softmax.
     attended = ['temporal'] * (c.temporal == 'attention') + ['spatial'] * bool(c.spatial_stream)
     self.attend = {name: attention(name) for name in attended}
     # The LSTM's kernel by what it reads; ``lstm['state']`` has the bias.
@@ -212,7 +212,7 @@ class Refocus(nn.Module):
     return masked_mean(x, mask), mask.any(axis=-1)
 
   def _audio(self, inputs: Inputs) -> Array | None:
-    """v_a (B, D), zeros for a video without; None for a model without."""
+    """v_a (B, D), zeros for a video without audio; None if the model reads no audio."""
     name = self.config.audio_stream
     if not name:
       return None
@@ -220,9 +220,9 @@ class Refocus(nn.Module):
     return masked_mean(*((x, mask) if x.ndim == 3 else (x[:, None], mask[:, None])))
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
-    """Algorithm 1, and what does not depend on the words in Algorithm 2.
+    """Algorithm 1, and the part of Algorithm 2 that does not depend on the words.
 
-    The last pass goes out from ``inputs.key_frame`` where that is known.
+    The last pass starts from ``inputs.key_frame`` where it is known.
     """
     c = self.config
     frames, mask = self.temporal_features(inputs)
@@ -230,16 +230,16 @@ class Refocus(nn.Module):
     gates = jnp.zeros((frames.shape[0], 4 * c.hidden), c.dtype)
     if audio is not None:
       gates += self.lstm['audio'](audio)
-    seen = {'temporal': (frames, mask)}
+    memories = {'temporal': (frames, mask)}
     if c.spatial_stream:
-      seen['spatial'] = self.spatial_features(inputs)
+      memories['spatial'] = self.spatial_features(inputs)
     if c.temporal == 'mean':
       gates += self.lstm['temporal'](masked_mean(frames, mask))
-    # The attended mean of products is the product of the attended mean: one a video, not a step.
+    # Attention is linear in the values, so their product is taken once per video, not per step.
     attended = {
       name: Slots(attend.keys(x), self.lstm[name](x), valid)
       for name, attend in self.attend.items()
-      for x, valid in [seen[name]]
+      for x, valid in [memories[name]]
     }
     if not c.passes:
       return Memory(gates, attended)

@@ -1,13 +1,13 @@
 """Spatio-temporal and temporo-spatial attention captioner (STaTS).
 
-Two branches look at a video for each word. The spatio-temporal one (ST) attends to the same cells
-in all frames and then pools the frames over time, by ranked attention; the temporo-spatial one (TS)
-picks a frame and then attends within it. What they see is weighed by the language state (equation
-12) and read by the decoder LSTM with the word: [word; x]. The query of all attention is that LSTM's
-state plus what the newest word recalls, by self-attention, of the words before it.
+Two branches attend to a video at each word. The spatio-temporal one (ST) attends to the same cells
+in all frames and then pools the frames over time, by ranked attention. The temporo-spatial one (TS)
+chooses a frame and then attends within it. Their results are weighted by the language state
+(equation 12), and the decoder LSTM reads the sum with the word: [word; x]. The query of all
+attention is that LSTM's state plus the newest word's self-attention over the words before it.
 
-Where the paper leaves it open: ST, TS and equation 12 have parameters of their own; single branches
-are read without equation 12's tanh; TS's temperature falls geometrically as training goes on.
+Where the paper is silent: ST, TS and equation 12 have separate parameters; single branches are read
+without equation 12's tanh; TS's temperature falls geometrically during training.
 """
 
 import dataclasses
@@ -37,20 +37,20 @@ class StatsConfig:
     vocab_size: V.
     variant: one of ``VARIANTS``: ST, TS or both.
     pooling: one of ``POOLINGS``, of the ST branch.
-    grid_streams: cells keep their place, so ST attends to cells averaged over time.
-    region_streams: boxes don't, so ST attends in each frame (equation 3 as it is written) and TS's
-      choice of a frame is hard, with the soft one's gradient; a grid may be read so too.
-    sequence_streams: frames without space: ST pools them as they are, TS picks one.
-    categories: how many video categories there are (+C); 0 leaves them out.
+    grid_streams: a cell has the same place in all frames, so ST attends to means over time.
+    region_streams: boxes don't, so ST attends in each frame (equation 3 as written), and TS's
+      choice of a frame is hard, with the gradient of a soft one. A grid may be read so too.
+    sequence_streams: frames without space: ST pools them as they are, TS chooses one.
+    categories: number of video categories (+C); 0 to read no category.
     hidden: decoder LSTM size H.
     embed: word and category embedding size E.
     project: size P of the embedded features, and of the ranked LSTM.
     attention: attention space A.
     rank_margin: beta of equation 7.
-    rank_weight: of the rank loss, a sum over frames, beside a word's cross entropy.
-    temperature: TS's softmax over frames, at the start of training and at its end and after.
-    hard_at_test: whether TS takes the likeliest frame alone when not training.
-    dropout: rate on words, what the video gives, and the LSTM's output.
+    rank_weight: weight of the rank loss, a sum over frames, relative to a word's cross entropy.
+    temperature: of TS's softmax over frames, at the start and at the end of training.
+    hard_at_test: whether TS uses only the likeliest frame when not training.
+    dropout: rate on words, the context and the LSTM's output.
     dtype: of the computation; parameters are ``param_dtype``.
   """
 
@@ -130,7 +130,7 @@ class Carry:
 
 
 class Stats(nn.Module):
-  """The captioner; see ``vidcap_jax.models.captioner`` for what its methods promise."""
+  """The captioner; ``vidcap_jax.models.captioner`` describes the methods."""
 
   config: StatsConfig
 
@@ -159,7 +159,7 @@ class Stats(nn.Module):
       self.category = nn.Embed(c.categories, c.embed, **table)
     if several or c.categories:
       self.join = nn.Dense(c.project, **dtypes)
-    # One head of self-attention; its two pairs of projections are a matrix each.
+    # One head of self-attention: query and key are one matrix, value and output another.
     self.recall_match = StepDense(c.embed, use_bias=False, **dtypes)
     self.recall = StepDense(c.hidden, use_bias=False, **dtypes)
     # Reads [word; x; h].
@@ -204,17 +204,17 @@ class Stats(nn.Module):
     words, recalled, weights = self._recall(carry, x)
     query = carry.h + recalled
     attention = {'words': weights}
-    seen, loss = [], jnp.zeros(carry.position.shape, wide(c.dtype))
+    parts, loss = [], jnp.zeros(carry.position.shape, wide(c.dtype))
     for name, branches in self.branches.items():
       part, rank_loss, weights = branches(
         query, memory.views[name], memory.temperature, train=train
       )
-      seen.append(part)
+      parts.append(part)
       loss = loss + rank_loss
       attention |= weights
     if memory.category is not None:
-      seen.append(jnp.broadcast_to(memory.category[:, None], x.shape))
-    context = self.join(jnp.concatenate(seen, axis=-1)) if len(seen) > 1 else seen[0]
+      parts.append(jnp.broadcast_to(memory.category[:, None], x.shape))
+    context = self.join(jnp.concatenate(parts, axis=-1)) if len(parts) > 1 else parts[0]
     context = drop(context, keep.get('context'), c.dropout)
     h, cell = recurrent.lstm(self.lstm(jnp.concatenate([x, context, carry.h], axis=-1)), carry.c)
     h = h.astype(c.dtype)
@@ -226,7 +226,7 @@ class Stats(nn.Module):
     """Self-attention of the newest word x (B, S, E) over the words so far, itself included.
 
     Returns:
-      The words with the newest (B, S, L, E), what is recalled (B, S, H), the weights (B, S, L).
+      The words with the newest (B, S, L, E), the result (B, S, H), the weights (B, S, L).
     """
     slots = jnp.arange(carry.words.shape[2], dtype=jnp.int32).reshape(1, 1, -1)
     position = carry.position[..., None]

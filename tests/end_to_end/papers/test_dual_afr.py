@@ -87,8 +87,10 @@ class Setup:
     cell = jnp.asarray(d['in/c_prev'], dtype)[None, None]
     self.carry = Carry(self.query, cell, jnp.ones((1, 1), jnp.int32))
 
-  def look(self, noise):
-    return self.module.apply({'params': self.params}, self.query, self.memory, noise, method='look')
+  def attend(self, noise):
+    return self.module.apply(
+      {'params': self.params}, self.query, self.memory, noise, method='attend'
+    )
 
 
 def log_softmax(x):
@@ -112,7 +114,7 @@ def test_soft_attention(oracle, precision, close, strict_dtypes):
   """Equations 4-8."""
   d = oracle('dualafr_eq3_9')
   setup = Setup(d, precision)
-  z, weights, log_prob = setup.look({})
+  z, weights, log_prob = setup.attend({})
   alpha, beta = weights['spatiotemporal'][0, 0], weights['layer'][0, 0]
   assert log_prob is None
   np.testing.assert_array_equal(alpha[32:], 0)
@@ -130,7 +132,9 @@ def test_soft_vectors_of_the_layers(oracle, precision, close, strict_dtypes):
   setup = Setup(d, precision)
   for layer in range(4):
     only = setup.memory.replace(layers=jnp.arange(4)[None] == layer)
-    setup_z = setup.module.apply({'params': setup.params}, setup.query, only, {}, method='look')[0]
+    setup_z = setup.module.apply({'params': setup.params}, setup.query, only, {}, method='attend')[
+      0
+    ]
     close(setup_z[0, 0], d['out/soft/s'][layer])
 
 
@@ -145,17 +149,17 @@ def test_hard_attention(oracle, precision, close, strict_dtypes):
     below = np.cumsum(np.asarray(weights, np.float64))
     return jnp.asarray(below[index] - weights[index] / 2, precision).reshape(1, 1)
 
-  alpha = setup.look({})[1]['spatiotemporal'][0, 0]
+  alpha = setup.attend({})[1]['spatiotemporal'][0, 0]
   close(positions_last(alpha[:32]).reshape(32), d['out/alpha'])
   numbers = {'position': between(alpha, position), 'layer': between(d['out/hard/beta'], layer)}
-  z, weights, log_prob = setup.look(numbers)
+  z, weights, log_prob = setup.attend(numbers)
   close(weights['layer'][0, 0], d['out/hard/beta'])
   close(z[0, 0], d['out/hard/z'])
   np.testing.assert_array_equal(z[0, 0], setup.memory.values[0, position].reshape(4, -1)[layer])
   close(setup.memory.values[0, position].reshape(4, -1), d['out/hard/s'])
   close(log_prob[0, 0], d['out/hard/log_p_m'])
   # The mode is what is taken without numbers.
-  z, weights, log_prob = setup.look({})
+  z, weights, log_prob = setup.attend({})
   assert log_prob is None
   layers = setup.memory.values[0, np.argmax(alpha)].reshape(4, -1)
   np.testing.assert_array_equal(z[0, 0], layers[np.argmax(weights['layer'])])

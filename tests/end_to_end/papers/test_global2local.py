@@ -102,12 +102,12 @@ class Setup:
     def run(params, noise):
       _, attention, memory = self.step(params, noise)
 
-      def look(module):
-        parts, attention = module.look_globally(self.h, memory)
-        local = module.look_locally(self.h, attention['temporal'], memory, noise['gumbel'])[0]
+      def attend(module):
+        parts, attention = module.attend_globally(self.h, memory)
+        local = module.attend_locally(self.h, attention['temporal'], memory, noise['gumbel'])[0]
         return jnp.concatenate(parts, axis=-1), local
 
-      return attention, memory, *self.module.apply({'params': params}, method=look)
+      return attention, memory, *self.module.apply({'params': params}, method=attend)
 
     return {name: run(self.params, noise) for name, noise in self.noise.items()}
 

@@ -1,4 +1,4 @@
-"""What every captioner promises. A new model or variant joins by an entry in ``cases.py``."""
+"""Tests that hold for every captioner, run on the cases of ``tests/cases.py``."""
 
 import functools
 
@@ -47,8 +47,8 @@ def setup(request):
   return Setup(request.param)
 
 
-# What takes longest to compile, every time for models of a kind each: a plain scan, one with
-# attention and one with discrete choices.
+# The tests that take longest to compile run for these three, the others are marked slow: a plain
+# scan, one with attention and one with discrete choices.
 FEW = ('vanilla', 'temporal', 'global2local')
 
 
@@ -74,15 +74,15 @@ def test_padding_has_no_gradient(costly):
     close(costly.grads(dirty(costly.inputs, garbage)), clean)
 
 
-def test_batch_mates_change_nothing(setup):
-  """Not even mates that are broken."""
+def test_a_video_does_not_depend_on_the_rest_of_its_batch(setup):
+  """Not even if the features of the rest are NaN."""
   logits = setup.logits(setup.inputs)
   other = make_inputs(setup.case, seed=5)
   broken = jax.tree.map(lambda x: np.full_like(x, np.nan), other.features)
-  for row, mates in ((0, other), (1, other.replace(features=broken))):
-    mixed = jax.tree.map(np.copy, mates)
-    for ours, mixed_in in zip(jax.tree.leaves(setup.inputs), jax.tree.leaves(mixed)):
-      mixed_in[row] = ours[row]
+  for row, rest in ((0, other), (1, other.replace(features=broken))):
+    mixed = jax.tree.map(np.copy, rest)
+    for source, target in zip(jax.tree.leaves(setup.inputs), jax.tree.leaves(mixed)):
+      target[row] = source[row]
     close(setup.logits(mixed)[row], logits[row])
 
 
@@ -104,7 +104,7 @@ def test_neither_batch_size_nor_padded_length_changes_anything(setup):
 
 
 def test_one_frame_is_enough(setup):
-  """Row 2 has one frame: it counts as much as a batch of one-frame videos says it does."""
+  """Row 2 has one frame: its logits are those in a batch that is padded to one frame only."""
   streams = setup.case.streams
 
   def short(x, name):
@@ -117,30 +117,32 @@ def test_one_frame_is_enough(setup):
   close(setup.logits(one)[2], setup.logits(setup.inputs)[2])
 
 
-def test_streams_that_a_video_lacks(setup):
-  """Without a stream there are captions still, and what it would have held changes nothing."""
+def test_missing_streams(setup):
+  """Logits are finite without a stream, and don't depend on the values in its padding."""
   for name in setup.case.streams:
     masks = {**setup.inputs.masks, name: np.zeros_like(setup.inputs.masks[name])}
     without = setup.inputs.replace(masks=masks)
     logits = setup.logits(without)
     assert finite(logits)
     close(setup.logits(dirty(without, np.nan)), logits)
-    assert np.abs(logits - setup.logits(setup.inputs)).max() > 1e-3  # it is read at all
+    assert (
+      np.abs(logits - setup.logits(setup.inputs)).max() > 1e-3
+    )  # the model does read the stream
 
 
 def test_attention_weights(setup):
-  """They sum to 1, or are 0 where nothing is valid."""
+  """They sum to 1, or are all 0 if nothing is valid."""
   _, attention = setup.forward(setup.params, dirty(setup.inputs, np.nan), setup.targets)
   assert set(attention) == set(setup.case.attention)
   for name, weights in attention.items():
     assert weights.shape[:3] == (L, B, S)
     weights = np.asarray(weights)
-    assert (weights[: setup.case.first_look] == 0).all()
-    weights = weights[setup.case.first_look :]
+    assert (weights[: setup.case.first_attention] == 0).all()
+    weights = weights[setup.case.first_attention :]
     assert (weights >= 0).all()
     nothing = (weights == 0).all(axis=-1)
     assert (nothing == nothing[:1, :, :1]).all()
-    # What a word recalls and how two branches are weighed does not depend on there being frames.
+    # Attention to earlier words and to the two branches doesn't need frames.
     of_video = name.rpartition('/')[2] not in ('words', 'branch')
     assert nothing[0, 3, 0].all() == of_video
     assert not nothing[0, :2].any()
@@ -163,14 +165,14 @@ def test_edit_replaces_the_weights(setup):
     close(logits, setup.logits(setup.inputs))
     return
   for weights in attention.values():
-    weights = weights[setup.case.first_look :]
+    weights = weights[setup.case.first_attention :]
     np.testing.assert_array_equal(weights[..., 0], 1)
     np.testing.assert_array_equal(weights[..., 1:], 0)
   assert np.abs(logits - setup.logits(setup.inputs))[0].max() > 1e-3
 
 
 def test_teacher_forcing_is_one_step_after_another(setup):
-  """Under dropout too: noise that was made once is replayed exactly."""
+  """With dropout, too: the same noise is replayed exactly."""
 
   @jax.jit
   def run(params, inputs, targets, key):
@@ -205,7 +207,7 @@ def test_gradients_reach_every_parameter(setup):
   assert finite(grads)
   for part, of_part in grads.items():
     reached = [np.abs(g).max() > 0 for g in jax.tree.leaves(of_part)]
-    assert not any(reached) if part in setup.case.silent else all(reached)
+    assert not any(reached) if part in setup.case.no_gradient else all(reached)
 
 
 def test_gradients_are_finite_when_everything_is_masked(setup):

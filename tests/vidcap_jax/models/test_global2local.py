@@ -107,14 +107,14 @@ def test_what_each_variant_needs():
 @pytest.mark.parametrize(
   ('settings', 'message'),
   [
-    ({'tau': 0.0}, r'model.tau and model.scale must be above 0, .* got 0.0, 10.0 and 0.0'),
+    ({'tau': 0.0}, r'model.tau .* 0.0, 10.0 and 0.0'),
     ({'tau': -1e-4}, 'model.tau'),
     ({'scale': 0.0}, 'model.scale'),
-    ({'backward_tau': -1.0}, 'model.backward_tau at least 0'),
-    ({'activation': 'gelu'}, "model.activation 'gelu' is unknown; known: relu, sigmoid, tanh"),
-    ({'sampler': 'topk'}, "model.sampler 'topk' is unknown; known: gumbel, argmax"),
-    ({'picks': -1}, 'model.picks must be at least 0'),
-    ({'stride': 0}, 'model.stride at least 1'),
+    ({'backward_tau': -1.0}, 'model.backward_tau .*-1.0'),
+    ({'activation': 'gelu'}, "model.activation 'gelu'.*relu, sigmoid, tanh"),
+    ({'sampler': 'topk'}, "model.sampler 'topk'.*gumbel, argmax"),
+    ({'picks': -1}, 'model.picks .*-1'),
+    ({'stride': 0}, 'model.stride .*0'),
     ({'alignment': False}, 'model.picks=2 needs model.alignment'),
   ],
 )
@@ -128,5 +128,5 @@ def test_streams_off_the_clock():
   module, params = made(inputs)
   features = {**inputs.features, 'objects': inputs.features['objects'][:, 1:]}
   masks = {**inputs.masks, 'objects': inputs.masks['objects'][:, 1:]}
-  with pytest.raises(ConfigError, match=r"'objects': 3} frames are not on one clock of .*: 3"):
+  with pytest.raises(ConfigError, match=r"'objects': 3}.*clock.*: 3"):
     bind(module, params).encode(Inputs(features, masks), None, train=False)

@@ -141,10 +141,10 @@ def test_unrollers_go_by_the_last_pass(captioner):
 
 
 def test_unknown_settings():
-  with pytest.raises(ConfigError, match=r'model.passes is 3; the encoder makes 0, 1 or 2'):
+  with pytest.raises(ConfigError, match=r'model.passes .*3.*0, 1 or 2'):
     config(passes=3)
-  with pytest.raises(ConfigError, match="temporal 'soft' is unknown; known: attention, mean"):
+  with pytest.raises(ConfigError, match="model.temporal 'soft'.*attention, mean"):
     config(temporal='soft')
-  with pytest.raises(ConfigError, match='model.embed is 4, model.hidden 8: they must be equal'):
+  with pytest.raises(ConfigError, match='model.embed .*4, model.hidden 8'):
     config(embed=4)
   assert config(passes=0, embed=4).embed == 4

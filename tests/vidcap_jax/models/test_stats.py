@@ -110,14 +110,14 @@ def test_what_is_needed():
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
-    ({'variant': 'tst'}, "model.variant 'tst' is unknown; known: stats, st, ts"),
-    ({'pooling': 'max'}, "model.pooling 'max' is unknown; known: mean_ranked, .*mean_temporal"),
-    ({'grid_streams': ()}, 'name one stream or more, each once; got'),
-    ({'region_streams': ('i3d',)}, r"each once; got \['i3d', 'i3d'\]"),
-    ({'temperature': (1.0, 0.0)}, r'both above 0 .*got \(1.0, 0.0\)'),
-    ({'temperature': (1.0,)}, r'is \(start, end\)'),
-    ({'rank_weight': -1.0}, 'model.rank_weight must not be negative'),
-    ({'categories': -1}, 'model.categories must not be negative'),
+    ({'variant': 'tst'}, "model.variant 'tst'.*stats, st, ts"),
+    ({'pooling': 'max'}, "model.pooling 'max'.*mean_ranked, .*mean_temporal"),
+    ({'grid_streams': ()}, r'model.grid_streams.*\[\]'),
+    ({'region_streams': ('i3d',)}, r"model.grid_streams.*\['i3d', 'i3d'\]"),
+    ({'temperature': (1.0, 0.0)}, r'model.temperature .*\(1.0, 0.0\)'),
+    ({'temperature': (1.0,)}, r'model.temperature .*\(1.0,\)'),
+    ({'rank_weight': -1.0}, 'model.rank_weight .*-1.0'),
+    ({'categories': -1}, 'model.categories .*-1'),
   ],
 )
 def test_wrong_settings(changes, message):

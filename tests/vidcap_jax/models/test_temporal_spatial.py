@@ -161,15 +161,13 @@ def test_dropout_masks(variant):
 
 
 def test_unknown_settings():
-  with pytest.raises(ConfigError, match="variant 'spatio' is unknown; known: vanilla, temporal"):
+  with pytest.raises(ConfigError, match="model.variant 'spatio'.*vanilla, temporal"):
     config('spatio')
-  with pytest.raises(ConfigError, match="unknown model.name 'lstm'; known: .*temporal_spatial"):
+  with pytest.raises(ConfigError, match="model.name 'lstm'.*temporal_spatial"):
     models.build({'name': 'lstm'}, V)
-  with pytest.raises(
-    ConfigError, match="'temporal_spatial' has no setting hiden; it has: .*hidden"
-  ):
+  with pytest.raises(ConfigError, match="'temporal_spatial'.*hiden.*hidden"):
     models.build({'name': 'temporal_spatial', 'hiden': 3}, V)
-  with pytest.raises(ConfigError, match="unknown compute dtype 'float16'; known: float32, bf"):
+  with pytest.raises(ConfigError, match="'float16'.*float32, bf"):
     models.build({'name': 'temporal_spatial'}, V, 'float16')
 
 

@@ -39,12 +39,12 @@ def to_maps(name: str, x: Array, mask: Array) -> tuple[Array, Array]:
 
 
 def _reduce(x: Array, ratio: int, windows: Windows, empty: float, operation: Callable) -> Array:
-  """Reduces each position's window of x (B, T, R, R, D); ``empty`` stands outside of the maps."""
+  """Reduces each position's window of x (B, T, R, R, D), padded with ``empty`` outside the map."""
   outer = [(0, 0, 0)]
   pads = []
   for n, (start, size) in zip(x.shape[1:4], windows):
-    end = start + (-(-n // ratio) - 1) * ratio + size  # of the last position's window
-    pads.append((-start, end - n, 0))  # negative: cells that no window has
+    end = start + (-(-n // ratio) - 1) * ratio + size  # the end of the last position's window
+    pads.append((-start, end - n, 0))  # negative to remove cells that are in no window
   fill = np.asarray(empty, x.dtype)
   x = jax.lax.pad(x, fill, outer + pads + outer)
   sizes, strides = (1, *(size for _, size in windows), 1), (1, ratio, ratio, ratio, 1)
@@ -65,17 +65,17 @@ def pool_mean(x: Array, mask: Array, ratio: int, windows: Windows) -> Array:
 
 
 def count(mask: Array, ratio: int, windows: Windows) -> Array:
-  """How many valid cells (B, T, R, R) each window has: float32 (B, U, R', R', 1)."""
+  """The number of valid cells (B, T, R, R) in each window: float32 (B, U, R', R', 1)."""
   return _reduce(mask[..., None].astype(jnp.float32), ratio, windows, 0, jax.lax.add)
 
 
 def cells(ratio: int) -> Windows:
-  """The cells that a position stands for."""
+  """The window of cells that a position covers."""
   return [(0, ratio)] * 3
 
 
 def receptive_field(ratio: int) -> Windows:
-  """The cells that the last layer's position sees: ratio - 1 more on every side.
+  """The window that the last layer's position depends on: ratio - 1 more cells on every side.
 
   That is the appendix's Table 5, [8i - 14, 8i + 7] for pool2 and [2i - 2, 2i + 1] for pool4
   counted from 1; its 4i + 4 for pool3 is 4i + 3 by its Table 4 and text.
@@ -84,7 +84,7 @@ def receptive_field(ratio: int) -> Windows:
 
 
 def centre(ratio: int) -> Windows:
-  """Where a position's centre is: between two cells if the ratio is even; all of its frames."""
+  """The central cells of a position, in all its frames: two rows and columns for even ratios."""
   across = ((ratio - 1) // 2, 2 - ratio % 2)
   return [(0, ratio), across, across]
 
@@ -100,20 +100,20 @@ def unfold(x: Array, ratio: int) -> Array:
 
 
 class Align(nn.Module):
-  """Aligns layers; the last stays as it is and says what the others become.
+  """Aligns layers to the positions and channels of the last one, which is not changed.
 
   ``convolution`` (equation 3): a 3D convolution with zero padding, ReLU, max-pooling. The others
   bring each layer to the positions without weights and then, by an MLP of one hidden layer that
   positions share, to the last layer's channels (equation 18): ``max`` and ``average`` pool over the
   receptive field (equation 17), ``hypercolumn`` interpolates at the position's centre, ``mlp``
-  gives the MLP all cells that the position stands for.
+  gives the MLP all cells that the position covers.
 
-  Padding takes no part: it is zero to the convolution, as outside of the video, and what the
-  convolution puts there is not pooled.
+  Padding is ignored: it is zero for the convolution, as outside of the video, and the convolution's
+  outputs there are not pooled.
 
   Attributes:
     how: one of ``ALIGNMENTS``.
-    names: of the layers, for messages.
+    names: of the layers, for messages and parameter names.
     ratios: of the layers; the last is 1.
     kernels: convolution size of all layers but the last.
     kernel_init: of weights.
@@ -136,7 +136,7 @@ class Align(nn.Module):
       column; zero where a layer has no valid cell.
 
     Raises:
-      ConfigError: a layer's grid does not come to the last one's by its ratio.
+      ConfigError: a layer's rows divided by its ratio are not the last layer's rows.
     """
     F, R = maps[-1].shape[-1], maps[-1].shape[2]
     units = max(-(-x.shape[1] // ratio) for x, ratio in zip(maps, self.ratios))
@@ -144,8 +144,8 @@ class Align(nn.Module):
     for layer, (name, ratio, x, mask) in enumerate(zip(self.names, self.ratios, maps, masks)):
       if -(-x.shape[2] // ratio) != R:
         raise ConfigError(
-          f'stream {name!r} has {x.shape[2]} rows and columns: at ratio {ratio} they do not come '
-          f'to the {R} of {self.names[-1]!r}; see model.layers and model.ratios'
+          f'stream {name!r} has {x.shape[2]} rows and columns, which ratio {ratio} does not '
+          f'reduce to the {R} of {self.names[-1]!r}; change model.layers or model.ratios'
         )
       x = x.astype(self.dtype)
       if layer < len(maps) - 1:
@@ -169,7 +169,7 @@ class Align(nn.Module):
     return pool_max(x, mask, self.ratios[layer], cells(self.ratios[layer]))
 
   def _mlp(self, layer: int, x: Array, mask: Array, F: int) -> Array:
-    """Equations 17 and 18 and their likes: (B, U, R, R, F)."""
+    """Equations 17 and 18, and the other alignments without a convolution: (B, U, R, R, F)."""
     ratio = self.ratios[layer]
     if self.how == 'mlp':
       x = unfold(x, ratio)

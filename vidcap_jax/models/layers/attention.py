@@ -14,12 +14,12 @@ Edit = Callable[[str, Array, Array], Array]
 
 
 def wide(dtype: jnp.dtype) -> jnp.dtype:
-  """float32, or float64 under x64: what sums over words or frames are kept in."""
+  """The dtype of sums over words or frames: float32, or float64 for float64."""
   return dtype if jnp.finfo(dtype).bits > 32 else jnp.dtype(jnp.float32)
 
 
 def at_least_float32(x: Array) -> Array:
-  """Softmaxes and losses are taken in float32 or better whatever the compute dtype is."""
+  """Casts to float32 unless x is wider, for softmaxes and losses under any compute dtype."""
   return x.astype(wide(x.dtype))
 
 
@@ -29,7 +29,7 @@ def weigh(name: str, scores: Array, mask: Array, edit: Edit | None = None) -> Ar
   Args:
     name: of the attention ('temporal', 'spatial', …), passed on to ``edit``.
     scores: (…, N).
-    mask: bool, broadcastable to ``scores``; False slots get exactly 0.
+    mask: bool, broadcastable to ``scores``; the weights of False slots are exactly 0.
     edit: ``edit(name, weights, mask) -> weights`` applied before use, or None.
 
   Returns:
@@ -48,20 +48,20 @@ def weigh(name: str, scores: Array, mask: Array, edit: Edit | None = None) -> Ar
 
 def masked_mean(x: Array, mask: Array) -> Array:
   """Mean of x (B, N, D) over the valid entries of mask (B, N): (B, D), zeros if none is valid."""
-  kept = jnp.where(mask[..., None], x, jnp.zeros_like(x))
+  valid = jnp.where(mask[..., None], x, jnp.zeros_like(x))
   count = mask.sum(axis=-1, dtype=x.dtype)[..., None]  # (B, 1)
-  return kept.sum(axis=-2) / jnp.maximum(count, jnp.ones_like(count))
+  return valid.sum(axis=-2) / jnp.maximum(count, jnp.ones_like(count))
 
 
 class AdditiveAttention(nn.Module):
-  """softmax_i(w^T tanh(W_v v_i + W_h h + b)), without b unless asked for.
+  """softmax_i(w^T tanh(W_v v_i + W_h h + b)), with b only if ``use_bias``.
 
   Attributes:
-    name_of: what the weights are called (see ``weigh``).
+    name_of: the name of the weights (see ``weigh``).
     features: size A of the attention space.
     use_bias: whether there is a b (A,).
     edit: see ``weigh``.
-    kernel_init: of all weights; None for the usual ones.
+    kernel_init: of all weights; None for the defaults.
   """
 
   name_of: str
@@ -84,11 +84,11 @@ class AdditiveAttention(nn.Module):
     self.score = self.param('score', score_init, (self.features,), self.param_dtype)
 
   def keys(self, values: Array) -> Array:
-    """(…, D) -> (…, A); independent of the query, so taken once per video where values are."""
+    """(…, D) -> (…, A); independent of the query, so computed once per video."""
     return self.key(values)
 
   def __call__(self, query: Array, keys: Array, values: Array, mask: Array) -> tuple[Array, Array]:
-    """Attends from each row to its video's memory, or to one of its own.
+    """Attends from each row to its video's memory, or to a memory of its own.
 
     Args:
       query: (B, S, H).
@@ -107,7 +107,7 @@ class AdditiveAttention(nn.Module):
   def weights(
     self, query: Array, keys: Array, mask: Array, temperature: Array | None = None
   ) -> Array:
-    """The weights alone, for keys of any axes: of rows of their own, or of many sets at once.
+    """Only the weights, for keys with more axes: each row's own keys, or many sets at once.
 
     Args:
       query: (B, S, H).
@@ -116,7 +116,7 @@ class AdditiveAttention(nn.Module):
       temperature: (B,), which the scores are divided by, or None.
 
     Returns:
-      (B, S, …, N), each set of N on its own.
+      (B, S, …, N), normalised over N.
     """
     query = self.query(query)
     query = query.reshape(*query.shape[:2], *(1,) * (keys.ndim - 3), -1)
@@ -138,10 +138,10 @@ def _attend(name: str, edit: Edit | None, query: Array, keys: Array, values: Arr
     keys, mask = keys[:, None], mask[:, None]
   scores = _scores(query[:, :, None], keys, score)  # (B, S, N)
   weights = weigh(name, scores, mask, edit)  # (B, S, N)
-  # Padding may hold anything, NaN included, and 0 * NaN is NaN: mask the values too.
+  # Padding may hold NaN, and 0 * NaN is NaN: the values are masked too.
   mask = mask[:, 0] if values.ndim == 3 else mask
-  kept = jnp.where(mask[..., None], values, jnp.zeros_like(values))
-  return mix(weights, kept), weights
+  valid = jnp.where(mask[..., None], values, jnp.zeros_like(values))
+  return mix(weights, valid), weights
 
 
 def mix(weights: Array, values: Array) -> Array:
@@ -154,7 +154,7 @@ class BilinearAttention(nn.Module):
   """softmax_i(w^T tanh((W_h h) * (W_v v_i) + b)), the product taken channel by channel.
 
   Attributes:
-    name_of: what the weights are called (see ``weigh``).
+    name_of: the name of the weights (see ``weigh``).
     features: size A of the attention space.
     use_bias: whether there is a b (A,).
     edit: see ``weigh``.
@@ -182,7 +182,7 @@ class BilinearAttention(nn.Module):
     return self.key(values)
 
   def scores_at(self, query: Array) -> Callable[[Array], Array]:
-    """A plain function, keys (…, N, A) -> scores (…, N) for queries (…, 1, H): no softmax yet."""
+    """Returns a function keys (…, N, A) -> scores (…, N) for queries (…, 1, H), before softmax."""
     query = self.query(query)
     score = self.score.astype(query.dtype)
     if not self.use_bias:
@@ -191,10 +191,10 @@ class BilinearAttention(nn.Module):
     return lambda keys: jnp.tanh(query * keys + bias) @ score
 
   def at(self, query: Array) -> Callable[[Array, Array], Array]:
-    """A plain function (keys (…, N, A), mask (…, N)) -> weights (…, N) for queries (…, 1, H)."""
+    """Returns a function (keys (…, N, A), mask (…, N)) -> weights (…, N) for queries (…, 1, H)."""
     scores = self.scores_at(query)
     return lambda keys, mask: weigh(self.name_of, scores(keys), mask, self.edit)
 
   def __call__(self, query: Array, keys: Array, mask: Array) -> Array:
-    """As ``at``, with energies that are computed again in the backward pass and not stored."""
+    """Weights as by ``at``; energies are recomputed in the backward pass instead of stored."""
     return jax.checkpoint(self.at(query))(keys, mask)

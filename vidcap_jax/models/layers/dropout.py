@@ -1,4 +1,4 @@
-"""Dropout by masks that are made before unrolling, so that a step can be replayed."""
+"""Dropout by masks that are drawn before unrolling, so that a step can be replayed."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,15 @@ Array = jax.Array
 
 
 def drop(x: Array, keep: Array | None, rate: float) -> Array:
-  """Inverted dropout by a given mask: ``keep`` True with probability 1 - rate, or None."""
+  """Inverted dropout by a mask ``keep``, True with probability 1 - rate; None for no dropout."""
   return x if keep is None else jnp.where(keep, x / (1 - rate), jnp.zeros_like(x))
 
 
 def keep_masks(key: Array, rate: float, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-  """Masks by name, True where kept; none at rate 0. Each has its own randomness, by its name's
-  place among the names."""
+  """Dropout masks by name, True where kept; {} at rate 0.
+
+  Each mask has a key of its own, split from ``key`` in the order of the names.
+  """
   if rate == 0:
     return {}
   keys = jax.random.split(key, len(shapes))

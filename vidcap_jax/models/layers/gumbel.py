@@ -1,4 +1,4 @@
-"""Choosing K of N frames one after the other: Gumbel top-k (Global2Local, equations 5-6)."""
+"""Gumbel top-k, which chooses K of N frames one after another (Global2Local, equations 5-6)."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ from vidcap_jax.models.layers.attention import Edit, at_least_float32, weigh
 
 Array = jax.Array
 
-# What is left of a weight after its pick is negative, and its logarithm is taken.
+# Weights are clamped to this before the logarithm, as they may be negative after a pick.
 LEAST = 1e-12
 
 
@@ -23,14 +23,14 @@ def top_k(
   backward_tau: float = 0.0,
   edit: Edit | None = None,
 ) -> Array:
-  """K distributions that are nearly one-hot, each suppressed by those before it.
+  """K nearly one-hot distributions, each over what the earlier ones have not picked.
 
   pick_k = softmax((log(scale * (weights - sum of earlier picks)) + noise_k) / tau). The scale
-  cancels in the softmax but where a weight has been used up and is clamped at ``LEAST``.
+  cancels in the softmax except for weights that were picked and are clamped at ``LEAST``.
 
-  Equal weights share a pick without noise: it is one-hot only where one of them is ahead by about
-  10 tau, relatively. Once all are used up, the remaining picks are spread over all valid slots; of
-  one valid slot every pick is that slot.
+  Without noise, equal weights share a pick: it is one-hot only if one of them is larger by a factor
+  of about 1 + 10 tau. When all slots are picked, the remaining picks are spread over all valid
+  slots; if there is one valid slot, every pick is that slot.
 
   Args:
     name: of the picks, for ``edit`` (see ``attention.weigh``).
@@ -40,8 +40,8 @@ def top_k(
     picks: K.
     tau: temperature, above 0.
     scale: lambda.
-    backward_tau: if not 0, the gradient is that of a softmax of this temperature (straight
-      through): at the paper's tau of 1e-4 gradients all but vanish.
+    backward_tau: if not 0, the gradient is that of a softmax with this temperature (straight
+      through), as gradients almost vanish at the paper's tau of 1e-4.
     edit: see ``attention.weigh``.
 
   Returns:
@@ -65,9 +65,9 @@ def top_k(
 def argmax_top_k(
   name: str, weights: Array, mask: Array, *, picks: int, edit: Edit | None = None
 ) -> Array:
-  """The K largest weights one after the other, as one-hot rows that give no gradient.
+  """The K largest weights in order, as one-hot rows without gradient.
 
-  Of equal weights the first is taken; where fewer than K are valid they come again in turn.
+  The first of equal weights is taken; if fewer than K are valid, they are repeated in order.
   Arguments and result are those of ``top_k``.
   """
   mask = jnp.broadcast_to(mask, weights.shape)

@@ -11,7 +11,7 @@ Array = jax.Array
 
 
 def middle_frame(mask: Array) -> Array:
-  """The frame before which half of the valid ones lie: (B, T) to (B,), 0 if there is none.
+  """The middle one of the valid frames: mask (B, T) to (B,), 0 if no frame is valid.
 
   Of K frames without gaps it is frame floor(K / 2).
   """
@@ -38,7 +38,10 @@ class KBiGRU(nn.Module):
     self.join = nn.Dense(self.features, **dtypes)
 
   def inputs(self, frames: Array) -> tuple[Array, Array]:
-    """What the two GRUs read of frames (B, T, D), (B, T, 3H) each: once for all key frames."""
+    """The input parts of both GRUs' gates for frames (B, T, D), (B, T, 3H) each.
+
+    They don't depend on the key frame.
+    """
     return self.left.inputs(frames), self.right.inputs(frames)
 
   def __call__(self, inputs: tuple[Array, Array], mask: Array, key_frame: Array) -> Array:
@@ -46,7 +49,7 @@ class KBiGRU(nn.Module):
 
     Args:
       inputs: from ``inputs``.
-      mask: (B, T); frames that are not valid are passed over.
+      mask: (B, T); invalid frames are skipped.
       key_frame: (B,), 0 <= key_frame < T.
 
     Returns:
@@ -55,7 +58,7 @@ class KBiGRU(nn.Module):
     at = jnp.arange(mask.shape[1], dtype=key_frame.dtype)[None]
     key = key_frame[:, None]
     left, right = inputs
-    # Every video takes T steps; a state stays as it is where its GRU does not read.
+    # Every video takes T steps; a state doesn't change at frames that its GRU doesn't read.
     steps = (left[:, ::-1], (mask & (at <= key))[:, ::-1]), (right, mask & (at >= key))
     steps = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), steps)  # (T, B, …)
 

@@ -1,4 +1,4 @@
-"""What several models make of a video's streams."""
+"""Mean pooling of a video's streams."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ Array = jax.Array
 
 
 def joined_means(inputs: Inputs, streams: Sequence[str]) -> Array:
-  """Each stream averaged over its valid entries, joined: (B, sum of D), zeros where missing.
+  """Concatenates the means of streams over their valid entries: (B, sum of D), zeros if missing.
 
   Args:
     inputs: the videos.
-    streams: of any kind; of a grid or regions the entries of all frames count alike.
+    streams: names, of any kind; grids and regions are averaged over all frames' entries.
   """
   means = []
   for name in streams:

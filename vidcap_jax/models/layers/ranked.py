@@ -1,7 +1,7 @@
-"""Pooling of a video's frames over time, ranked attention among the ways (STaTS, section 3.1.2).
+"""Pooling of a video's frames over time, by ranked attention or otherwise (STaTS, section 3.1.2).
 
 Ranked attention is an LSTM whose last state is also a direction: its rank loss asks that the
-frames, projected on it, come in the order in which they were seen.
+frames, projected on it, are in order of time.
 """
 
 import functools
@@ -14,7 +14,7 @@ from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import masked_mean, wide
 
 Array = jax.Array
-# Table 2's ways that need no query; 'lstm' is 'ranked' without its loss, and the mean is added.
+# Table 2's poolings without a query; 'lstm' is 'ranked' without its loss; 'mean_…' adds the mean.
 POOLINGS = ('mean_ranked', 'ranked', 'mean', 'lstm', 'mean_lstm')
 
 
@@ -44,21 +44,21 @@ class TemporalPool(nn.Module):
       0 unless the pooling is a ranked one.
     """
     mean = masked_mean(frames, mask[:, None])
-    nothing = jnp.zeros(mean.shape[:2], wide(self.dtype))
+    no_loss = jnp.zeros(mean.shape[:2], wide(self.dtype))
     if self.pooling == 'mean':
-      return mean, nothing
+      return mean, no_loss
     P = frames.shape[-1]
     kernel = lambda name: self.param(  # noqa: E731
       name, recurrent.GATES_INIT, (P, 4 * P), self.param_dtype
     )
     bias = self.param('bias', nn.initializers.zeros, (4 * P,), self.param_dtype)
     margin = self.margin if 'ranked' in self.pooling else None
-    # An LSTM runs over all frames for every word of a caption. Its states are recomputed in the
-    # backward pass: only the frames are kept from the forward one.
+    # The LSTM runs over all frames for every word of a caption: its states are recomputed in the
+    # backward pass, so that only the frames are stored.
     run = jax.checkpoint(functools.partial(_last_state, margin))
     last, loss = run(frames, mask, kernel('input'), kernel('state'), bias)
     last = last.astype(frames.dtype)
-    return (mean + last if 'mean' in self.pooling else last), nothing if loss is None else loss
+    return (mean + last if 'mean' in self.pooling else last), no_loss if loss is None else loss
 
 
 def _last_state(margin: float | None, frames: Array, mask: Array, kernel, state_kernel, bias):

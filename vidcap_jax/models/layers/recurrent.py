@@ -1,7 +1,7 @@
-"""Recurrent updates as functions of their gates' sums.
+"""Recurrent cells as functions of the sums in their gates.
 
-A cell's input product is split by when its inputs are known: parts that do not depend on the
-carry are multiplied before the scan, so what remains inside is one product and this update.
+The products of a cell's inputs are split: those that don't depend on the carry are taken before the
+scan, so that the scan takes only one product and this update.
 """
 
 import jax
@@ -57,7 +57,7 @@ def gru(inputs: Array, state: Array, bias: Array, h: Array) -> Array:
 
 
 class GRU(nn.Module):
-  """A GRU cell in two parts, so that the products of what it reads can be taken before a scan.
+  """A GRU cell in two parts, so that the products of its inputs can be taken before a scan.
 
   Attributes:
     features: H.
@@ -84,7 +84,7 @@ class GRU(nn.Module):
 
 
 class LSTMEncoder(nn.Module):
-  """Reads a sequence with an LSTM; what it says after the last valid frame.
+  """Encodes a sequence as the output of an LSTM after the last valid frame.
 
   Attributes:
     features: H.
@@ -99,7 +99,7 @@ class LSTMEncoder(nn.Module):
 
   @nn.compact
   def __call__(self, x: Array, mask: Array) -> Array:
-    """x (B, T, D), mask (B, T) to (B, H); frames that are masked are passed over."""
+    """x (B, T, D), mask (B, T) to (B, H); masked frames are skipped."""
     H = self.features
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
     x = jnp.where(mask[..., None], x, jnp.zeros_like(x))

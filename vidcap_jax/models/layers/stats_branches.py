@@ -12,15 +12,15 @@ from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_m
 
 Array = jax.Array
 VARIANTS = ('stats', 'st', 'ts')
-# Table 2's poolings of the ST branch: over all features of all frames, and over frames' means,
-# by attention with the query; all others pool frames that were attended to.
+# Table 2's poolings of the ST branch by attention with the query: over all features of all frames,
+# and over frames' means. All other poolings pool frames after spatial attention.
 QUERIED = ('temporal', 'mean_temporal')
 POOLINGS = (*ranked.POOLINGS, *QUERIED)
 
 
 @struct.dataclass
 class View:
-  """A stream as the steps read it; None where they have no use for it."""
+  """A stream as the steps read it; fields that the steps don't use are None."""
 
   values: Array  # (B, T, N, P), zeros where there is nothing
   mask: Array  # (B, T, N)
@@ -47,8 +47,8 @@ class Branches(nn.Module):
     project: size P of the embedded features.
     attention: attention space A.
     rank_margin: beta of equation 7.
-    hard_at_test: whether TS takes the likeliest frame alone when not training.
-    prefix: of the names of the attention weights.
+    hard_at_test: whether TS uses only the likeliest frame when not training.
+    prefix: of the names of attention weights.
     edit: see ``attention.weigh``.
   """
 
@@ -79,7 +79,7 @@ class Branches(nn.Module):
         if has_space:
           self.st_spatial = attend('st_spatial')
     if self.variant != 'st':
-      # In at least float32: what is lost of the scores is divided by a low temperature.
+      # In at least float32: rounding errors of the scores are divided by a low temperature.
       self.ts_temporal = attend('ts_temporal', dtype=wide(self.dtype))
       if has_space:
         self.ts_spatial = attend('ts_spatial')
@@ -114,7 +114,7 @@ class Branches(nn.Module):
     return view
 
   def __call__(self, query: Array, view: View, temperature: Array, *, train: bool):
-    """What a query (B, S, H) sees: x (B, S, P), the rank loss (B, S), attention by name."""
+    """Attends with a query (B, S, H): x (B, S, P), the rank loss (B, S), attention by name."""
     loss = jnp.zeros(query.shape[:2], wide(self.dtype))
     attention: dict[str, Array] = {}
     if self.variant != 'ts':
@@ -151,7 +151,7 @@ class Branches(nn.Module):
     return jnp.einsum(into, weights.astype(view.values.dtype), view.values), weights
 
   def _all_times(self, view: View) -> tuple[Array, Array]:
-    """What the queried poolings attend to: (B, M, P) and its mask (B, M)."""
+    """The memory of the poolings with a query: (B, M, P), and its mask (B, M)."""
     if self.pooling == 'mean_temporal':
       return view.means, view.frames
     B, T, N, P = view.values.shape
@@ -171,7 +171,7 @@ class Branches(nn.Module):
     mask = jnp.einsum('bst,btn->bsn', mixing, view.mask.astype(mixing.dtype)) > 0
     weights = self.ts_spatial.weights(query, keys, mask)
 
-    @jax.checkpoint  # or the mixed frame, (B, S, N, P), would be kept for every word
+    @jax.checkpoint  # otherwise the mixed frame (B, S, N, P) would be stored for every word
     def read(mixing, weights, values):
       return jnp.einsum('bsn,bsnp->bsp', weights, mix_frames(mixing, values))
 
