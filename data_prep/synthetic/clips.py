@@ -65,6 +65,28 @@ def _annotate(clips: Sequence[shapes.Clip], directory: pathlib.Path, captions: i
   write_text(directory / ANNOTATIONS, ''.join(json.dumps(row) + '\n' for row in rows))
 
 
+def _plan(videos: int, seed: int, captions: int) -> list[shapes.Clip]:
+  """Plans the clips; DataError, before anything is rendered, if they have too few captions."""
+  clips = shapes.plan(videos, seed)
+  most = min(map(shapes.most_captions, clips))
+  if not 1 <= captions <= most:
+    raise DataError(
+      f'--captions={captions}: some clips have only {most} different captions; use 1 to {most}'
+    )
+  return clips
+
+
+def _extract(
+  paths: Mapping[str, pathlib.Path], streams: Mapping[str, Mapping], features: pathlib.Path
+) -> None:
+  """Extracts the features of all clips; DataError if a clip can't be read."""
+  outcome = extract_folder.extract(paths, streams, features)
+  if outcome.failed:
+    raise DataError(
+      f'{features}: clips that could not be read:\n{extract_folder.summary(outcome, features)}'
+    )
+
+
 def prepare(
   directory: str | pathlib.Path,
   streams: Mapping[str, str] | None = None,
@@ -107,26 +129,17 @@ def prepare(
     'min_count': min_count,
     'streams': described,
   }
-  clips = shapes.plan(videos, seed)
-  most = min(map(shapes.most_captions, clips))
-  if not 1 <= captions <= most:  # before anything is rendered
-    raise DataError(
-      f'--captions={captions}: some clips have only {most} different captions; use 1 to {most}'
-    )
+  planned = _plan(videos, seed, captions)
   check_recipe(directory, recipe, 'data_prep.synthetic.clips')
   data_set = directory / DATA_SET
   if (data_set / MANIFEST_NAME).is_file():
     return str(data_set)
 
   video.import_av()
-  paths = _render(clips, directory / 'videos')
-  _annotate(clips, directory, captions)
+  paths = _render(planned, directory / 'videos')
+  _annotate(planned, directory, captions)
   features = directory / 'features'
-  outcome = extract_folder.extract(paths, described, features)
-  if outcome.failed:
-    raise DataError(
-      f'{directory}: clips that could not be read:\n{extract_folder.summary(outcome, features)}'
-    )
+  _extract(paths, described, features)
   build(
     Options(
       form='jsonl',
