@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax.evaluation.metrics import MetricError, References, prepare_references, tokenize
+from vidcap_jax.errors import DataError
+from vidcap_jax.evaluation.metrics import References, prepare_references, tokenize
 
 
 def constant_baseline(
@@ -23,12 +24,12 @@ def constant_baseline(
       wins.
 
   Raises:
-    MetricError: no candidates, or as for ``prepare_references``.
+    DataError: no candidates, or as for ``prepare_references``.
   """
   from pycocoevalcap.cider.cider_scorer import precook
 
   if not candidates:
-    raise MetricError('no candidate captions for the constant baseline')
+    raise DataError('no candidate captions for the constant baseline')
   if not isinstance(references, References):
     references = prepare_references(references)
   cooked = [precook(tokens) for tokens in tokenize(candidates, references.by_character)]

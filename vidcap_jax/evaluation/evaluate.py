@@ -87,10 +87,10 @@ def evaluate(
     The contents of metrics.json.
 
   Raises:
-    DataError: the split or a stream is missing.
+    DataError: the split or a stream is missing, or some videos have references and others none.
     ConfigError: a fallback that makes no captions, or for a model that makes none.
-    MetricError: some videos of the split have references and others none; or scoring failed after
-      captions.json was written, and the message says how to score that file.
+    MetricError: there is no Java; or scoring failed after captions.json was written, and the
+      message says how to score that file.
   """
   manifest = read_manifest(directory)
   if split not in manifest.splits:

@@ -26,7 +26,7 @@ TOKENISER_SECONDS = 900.0
 
 
 class MetricError(UserError):
-  """Captions that can't be scored, or a scoring program that failed."""
+  """A scoring program that is missing or failed; bad captions are a ``DataError``."""
 
 
 def require_java() -> str:

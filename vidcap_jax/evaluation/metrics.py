@@ -19,7 +19,7 @@ import numpy as np
 
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.tokenizers import separate_characters
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import java, meteor
 from vidcap_jax.evaluation.java import MetricError, require_java
 from vidcap_jax.files import check_output
@@ -61,25 +61,25 @@ def prepare_references(
       single token, as it has no spaces.
 
   Raises:
-    MetricError: no videos; a video without references; an empty reference; or a video whose
+    DataError: no videos; a video without references; an empty reference; or a video whose
       references have no words. The message has counts and the first ids.
   """
   if not references:
-    raise MetricError('no videos to score: the references are empty')
+    raise DataError('no videos to score: the references are empty')
   wrong = [v for v, captions in references.items() if not _is_list_of_text(captions)]
   if wrong:
-    raise MetricError(f'the references of a video must be a list of strings; not so: {_ids(wrong)}')
+    raise DataError(f'the references of a video must be a list of strings; not so: {_ids(wrong)}')
   empty = [v for v, captions in references.items() if not captions]
   if empty:
-    raise MetricError(f'videos without references: {_ids(empty)}')
+    raise DataError(f'videos without references: {_ids(empty)}')
   blank = [v for v, captions in references.items() if not all(c.strip() for c in captions)]
   if blank:
-    raise MetricError(f'videos with an empty reference caption: {_ids(blank)}; leave those out')
+    raise DataError(f'videos with an empty reference caption: {_ids(blank)}; leave those out')
   tokens = iter(tokenize([c for captions in references.values() for c in captions], by_character))
   tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
-    raise MetricError(f'videos whose references hold only punctuation: {_ids(wordless)}')
+    raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}')
   return References(tokenised, by_character)
 
 
@@ -109,8 +109,10 @@ def score(
     scores of a subset are not comparable with those of the whole.
 
   Raises:
-    MetricError: ids without a hypothesis or unknown to the references, empty references, no
-      videos, an unknown metric, no Java, or a scoring program that failed.
+    DataError: ids without a hypothesis or unknown to the references, empty references, or no
+      videos.
+    ConfigError: an unknown metric.
+    MetricError: there is no Java, or a scoring program failed.
 
   Example:
     >>> corpus, per_video = score({'v1': 'a dog runs'}, {'v1': ['a dog is running']}, ['BLEU'])
@@ -119,13 +121,10 @@ def score(
   """
   unknown = sorted(set(metrics) - set(METRICS))
   if unknown or not metrics:
-    raise MetricError(f'unknown metrics: {unknown}; known: {", ".join(METRICS)}')
-  wrong = [v for v, caption in hypotheses.items() if not isinstance(caption, str)]
-  if wrong:
-    raise MetricError(f'a hypothesis must be one string per video; not so: {_ids(wrong)}')
-  known = references.captions if isinstance(references, References) else references
-  _check_ids(hypotheses, known)
-
+    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(METRICS)}')
+  _check_hypotheses(
+    hypotheses, references.captions if isinstance(references, References) else references
+  )
   with contextlib.ExitStack() as stack:
     # METEOR starts and runs in parallel to everything else. The stack unwinds in reverse: after an
     # error METEOR is ended first, which ends the thread that waits for it.
@@ -182,9 +181,13 @@ def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
   return {'CIDEr': Cider().compute_score(gold, tokens)}
 
 
-def _check_ids(hypotheses: Mapping, references: Mapping) -> None:
+def _check_hypotheses(hypotheses: Mapping, references: Mapping) -> None:
+  """Raises DataError unless each video of the references has one hypothesis, and no other has."""
+  wrong = [v for v, caption in hypotheses.items() if not isinstance(caption, str)]
+  if wrong:
+    raise DataError(f'a hypothesis must be one string per video; not so: {_ids(wrong)}')
   if not references:
-    raise MetricError('no videos to score: the references are empty')
+    raise DataError('no videos to score: the references are empty')
   missing = [v for v in references if v not in hypotheses]
   unknown = [v for v in hypotheses if v not in references]
   if missing or unknown:
@@ -194,7 +197,7 @@ def _check_ids(hypotheses: Mapping, references: Mapping) -> None:
     if unknown:
       problems.append(f'no references for {_ids(unknown)}')
     part = '; are the references those of all splits? (--split=NAME)' if not unknown else ''
-    raise MetricError(
+    raise DataError(
       f'{len(hypotheses)} hypotheses do not match {len(references)} reference videos: '
       + '; '.join(problems)
       + part
@@ -211,8 +214,7 @@ def _ids(ids: Sequence) -> str:
   return f'{len(ids)} video{"s" if len(ids) > 1 else ""} ({shown})'
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
     prog='python -m vidcap_jax.evaluation.metrics',
     description='Scores captions against references: BLEU-1..4, METEOR, ROUGE-L, CIDEr.',
@@ -252,7 +254,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     metavar='SECONDS',
     help='time limit of METEOR (default: %(default).0f)',
   )
-  options = parser.parse_args(arguments)
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = _parser().parse_args(arguments)
   logging.basicConfig(format='%(message)s')
   try:
     for flag, file in (('--json', options.json), ('--per_video', options.per_video)):

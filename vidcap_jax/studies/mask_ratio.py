@@ -34,7 +34,7 @@ from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import evaluate, metrics
-from vidcap_jax.evaluation.java import MetricError, require_java
+from vidcap_jax.evaluation.java import require_java
 from vidcap_jax.evaluation.meteor import Meteor
 from vidcap_jax.files import check_output
 from vidcap_jax.inference import captioning
@@ -217,7 +217,7 @@ def _split_references(
   source = open_split(directory, split)
   videos = list(pipeline.read_texts(source, restored.config.data.threads))
   if not any(video.captions for video in videos):
-    raise MetricError(f'split {split!r} of {directory} has no references to score captions with')
+    raise DataError(f'split {split!r} of {directory} has no references to score captions with')
   require_java()
   references = metrics.prepare_references(
     {video.video_id: list(video.captions) for video in videos},

@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation.constant import constant_baseline
-from vidcap_jax.evaluation.metrics import MetricError, References, score
+from vidcap_jax.evaluation.metrics import References, score
 
 
 @pytest.mark.parametrize('seed', range(2))
@@ -33,5 +34,5 @@ def test_constant_baseline_is_the_cider_of_that_caption(seed):
 
 
 def test_constant_baseline_needs_candidates():
-  with pytest.raises(MetricError, match='no candidate captions'):
+  with pytest.raises(DataError, match='no candidate captions'):
     constant_baseline({'v1': ['a dog runs']}, [])

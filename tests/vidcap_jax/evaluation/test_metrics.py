@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import java, metrics
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.metrics import MetricError, score
@@ -104,13 +105,13 @@ def test_prepared_references_score_the_same():
   ],
 )
 def test_ids_and_references_that_do_not_fit_are_refused(hypotheses, references, message):
-  with pytest.raises(MetricError, match=message):
+  with pytest.raises(DataError, match=message):
     score(hypotheses, references, ['BLEU'])
 
 
 @pytest.mark.parametrize('names', [['SPICE'], []])
 def test_unknown_metrics_are_refused(names):
-  with pytest.raises(MetricError, match='known: BLEU, METEOR, ROUGE_L, CIDEr'):
+  with pytest.raises(ConfigError, match='known: BLEU, METEOR, ROUGE_L, CIDEr'):
     score(CAPTIONS, REFERENCES, names)
 
 
