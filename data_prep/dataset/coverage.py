@@ -22,14 +22,20 @@ def coverage(
   Returns:
     split -> how many videos are ``listed``, in the data set (``videos``), ``missing`` (without
     features), ``bad`` (with unusable features) and ``uncaptioned`` (training videos without a
-    caption), and ``streams``: stream -> how many videos in the data set have it.
+    caption), and ``streams``: stream -> how many videos in the data set have it. Where features
+    were too small for the dtype of storage, also ``underflow``: stream -> [values that are not 0,
+    those of them that are stored as 0].
   """
   counts = {}
   for split, part in videos.items():
     reasons = [d.reason for d in lacking if d.split == split]
     missing = sum(reason.startswith('no features') for reason in reasons)
     streams: dict[str, int] = {}
+    underflow: dict[str, list[int]] = {}
     for result in results[split]:
+      for stream, (nonzero, lost) in result.underflow.items():
+        total = underflow.setdefault(stream, [0, 0])
+        total[0], total[1] = total[0] + nonzero, total[1] + lost
       for stream, count in result.present.items():
         streams[stream] = streams.get(stream, 0) + count
     counts[split] = {
@@ -40,4 +46,6 @@ def coverage(
       'uncaptioned': len(reasons) - missing,
       'streams': streams,
     }
+    if lost_values := {stream: total for stream, total in underflow.items() if total[1]}:
+      counts[split]['underflow'] = lost_values
   return counts

@@ -62,6 +62,7 @@ class ShardResult:
     present: how many videos have each stream.
     longest, most_regions: largest number of frames and regions of a video, by stream.
     moments: by stream; only for the training split.
+    underflow: stream -> (values that are not 0, those of them that are stored as 0).
   """
 
   shard: Shard
@@ -71,6 +72,12 @@ class ShardResult:
   longest: dict[str, int]
   most_regions: dict[str, int]
   moments: dict[str, Moments]
+  underflow: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+
+  def count_underflow(self, stream: str, nonzero: int, lost: int) -> None:
+    """Adds the counts of one array, see ``sources.CountUnderflow``."""
+    counts = self.underflow.get(stream, (0, 0))
+    self.underflow[stream] = counts[0] + nonzero, counts[1] + lost
 
   def to_dict(self) -> dict:
     data = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -84,6 +91,7 @@ class ShardResult:
       'shard': Shard(**data['shard']),
       'dropped': [tuple(pair) for pair in data['dropped']],
       'moments': {name: Moments.from_dict(m) for name, m in data['moments'].items()},
+      'underflow': {name: tuple(counts) for name, counts in data.get('underflow', {}).items()},
     }
     return cls(**{**data, **fixed})
 
@@ -187,7 +195,7 @@ def build_shard(
   def records():
     for annotated in shard.videos:
       try:
-        features = read_features(annotated.video_id, sources, align)
+        features = read_features(annotated.video_id, sources, align, result.count_underflow)
       except DataError as error:
         if not skip:
           raise

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from data_prep.report.summary import dropped_lines, stream_line
+from data_prep.report.summary import dropped_lines, stream_line, underflow_notes
 from data_prep.report.survey import SplitSurvey, StreamSurvey, unusual_lengths
 from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.split_names import SPLIT_NAMES
@@ -219,6 +219,7 @@ def broken(findings: Findings) -> Iterable[str]:
 def oddities(findings: Findings) -> Iterable[str]:
   """Unusual findings: videos without captions, constant or repeated features, odd lengths."""
   manifest, surveys = findings.manifest, findings.surveys
+  yield from underflow_notes(manifest)
   unusual = [name for name in surveys if name not in SPLIT_NAMES]
   if unusual and 'train' not in surveys:
     yield f'no split train, but {", ".join(unusual)}: is a name misspelled?'

@@ -8,6 +8,8 @@ from vidcap_jax.data.schema import Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.progress import duration
 
+# Share of values stored as 0, though they are not, from which a note names the stream.
+UNDERFLOW_SHARE = 0.001
 # Share of known words among the training captions' words below which a note suggests --min_count.
 FEW_KNOWN = 0.9
 
@@ -51,6 +53,7 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     unused = report.unused[stream.name]
     note = f'; features of {len(unused)} other videos unused ({three(unused)})' if unused else ''
     lines.append(f'stream     {stream.name}: {stream_line(stream)}{note}')
+  lines += [f'note       {note}' for note in underflow_notes(manifest)]
   shards = [shard for split in manifest.splits.values() for shard in split.shards]
   size = sum((pathlib.Path(out) / shard.file).stat().st_size for shard in shards)
   reused = f', {report.reused} kept from an interrupted build' if report.reused else ''
@@ -59,6 +62,24 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     f'{duration(report.seconds)}'
   )
   return '\n'.join(lines)
+
+
+def underflow_notes(manifest: Manifest) -> list[str]:
+  """The streams of which many values are too small for the dtype of storage."""
+  notes = []
+  for stream in manifest.streams:
+    counts = [
+      c['underflow'][stream.name]
+      for c in manifest.coverage.values()
+      if stream.name in c.get('underflow', {})
+    ]
+    nonzero, lost = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
+    if lost and lost >= UNDERFLOW_SHARE * nonzero:
+      notes.append(
+        f'stream {stream.name}: {lost} of {nonzero} values ({lost / nonzero:.1%}) that are not 0 '
+        f'are too small for {stream.dtype} and stored as 0; --dtype=float32 keeps them'
+      )
+  return notes
 
 
 def dropped_lines(manifest: Manifest) -> list[str]:

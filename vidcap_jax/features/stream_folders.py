@@ -130,7 +130,7 @@ def extract_features(
   """A video's features by stream, as the files store them: float16.
 
   Raises:
-    ValueError: a value is too large for float16.
+    ValueError: a value is too large for float16, or all are too small for it.
     Exception: as of ``extraction.extract_video``, and any error of the decoder and the networks.
   """
   arrays = extraction.extract_video(path, streams, notes)
@@ -139,6 +139,8 @@ def extract_features(
   for name, array in stored.items():
     if not np.isfinite(array).all():
       raise ValueError(f'stream {name!r}: values that {DTYPE} cannot hold')
+    if not array.any() and arrays[name].any():
+      raise ValueError(f'stream {name!r}: all values become 0 in {DTYPE}')
   return stored
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data_prep.dataset.builder import build
+from data_prep.report.summary import underflow_notes
 from tests.building import options, values
 from tests.feature_files import npz
 from vidcap_jax.data.batch import subsample
@@ -84,3 +85,28 @@ def test_regions_with_the_highest_scores_are_kept(source):
   del changes['keys']
   with pytest.raises(DataError, match='x, bbox, scores.*--keys=objects='):
     build(options(source, **changes))
+
+
+def test_values_too_small_for_float16_are_counted_and_named(source):
+  logits = 10 * np.random.default_rng(0).normal(size=(3, 1000))
+  softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+  write(source, 'image', lambda n: softmax)
+  manifest, _ = build(options(source))
+  nonzero, lost = manifest.coverage['train']['underflow']['image']
+  assert nonzero == 3 * 3000
+  assert lost == 3 * (softmax.astype(np.float16) == 0).sum()
+  (note,) = underflow_notes(manifest)
+  assert 'image' in note
+  assert '--dtype=float32' in note
+  manifest, _ = build(options(source, dtype='float32', overwrite=True))
+  assert 'underflow' not in manifest.coverage['train']
+  assert underflow_notes(manifest) == []
+
+
+def test_a_few_values_too_small_for_float16_are_counted_but_not_named(source):
+  image = np.ones((3, 2000))
+  image[1, 7] = 1e-10
+  write(source, 'image', lambda n: image)
+  manifest, _ = build(options(source))
+  assert manifest.coverage['val']['underflow'] == {'image': [6000, 1]}
+  assert underflow_notes(manifest) == []

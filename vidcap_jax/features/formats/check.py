@@ -97,6 +97,7 @@ def load(
   stream: Stream,
   axes: Layout | None = None,
   most_regions: int | None = None,
+  count_underflow: Callable[[int, int], object] | None = None,
 ) -> np.ndarray:
   """Reads one video's array and returns it in the form of a record.
 
@@ -107,6 +108,8 @@ def load(
     axes: layout of the array; None: the order of storage.
     most_regions: number of regions a frame to keep, those with the highest scores (the first ones
       if the features have no scores).
+    count_underflow: called with how many values are not 0, and how many of those are 0 in the
+      stream's dtype.
 
   Returns:
     An array of the stream's dtype; a vector as (1, D). T = 0 if the array has no frames, which is
@@ -114,11 +117,13 @@ def load(
 
   Raises:
     DataError: unreadable, not numbers, of another shape than the stream, without frames, NaN,
-      infinite, or too large for the dtype. The message names the file.
+      infinite, too large for the dtype, or not 0 but all 0 in the dtype. The message names the
+      file.
   """
   scores = lambda: reader.read_scores(name)  # noqa: E731
   where = reader.where(name)
-  return as_stored(reader.read(name), where, stream, axes, most_regions, scores)
+  array = reader.read(name)
+  return as_stored(array, where, stream, axes, most_regions, scores, count_underflow)
 
 
 def as_stored(
@@ -128,6 +133,7 @@ def as_stored(
   axes: Layout | None = None,
   most_regions: int | None = None,
   scores: Callable[[], np.ndarray | None] = lambda: None,
+  count_underflow: Callable[[int, int], object] | None = None,
 ) -> np.ndarray:
   """Like ``load``, for an array that is already read; ``where`` it is from is for messages."""
   if array.dtype.kind not in 'fiu':
@@ -151,6 +157,14 @@ def as_stored(
     stored = np.ascontiguousarray(array, stream.dtype)
   if not np.isfinite(stored).all():
     raise DataError(f'{where}: {_not_finite(array, stream.dtype)}')
+  nonzero, stored_nonzero = int(np.count_nonzero(array)), int(np.count_nonzero(stored))
+  if nonzero and not stored_nonzero:
+    raise DataError(
+      f'{where}: all values become 0 in {stream.dtype}, the largest is {_largest(array):g}; build '
+      'the data set with --dtype=float32, or scale the features'
+    )
+  if count_underflow:
+    count_underflow(nonzero, nonzero - stored_nonzero)
   if most_regions is not None and stream.kind == 'regions' and array.shape[1] > most_regions:
     stored = _top_regions(stored, scores(), most_regions, where)
   return stored[None] if stream.kind == 'vector' else stored
@@ -190,7 +204,11 @@ def _not_finite(array: np.ndarray, dtype: str) -> str:
     return f'{nans} of {array.size} values are NaN'
   if infinite := int(np.isinf(array).sum()):
     return f'{infinite} of {array.size} values are infinite'
-  largest = float(np.abs(array.astype(np.float64)).max())
   return (
-    f'values up to {largest:g} do not fit into {dtype}; build the data set with --dtype=float32'
+    f'values up to {_largest(array):g} do not fit into {dtype}; build the data set with '
+    '--dtype=float32'
   )
+
+
+def _largest(array: np.ndarray) -> float:
+  return float(np.abs(array.astype(np.float64)).max())

@@ -113,3 +113,20 @@ def test_optional_streams_may_have_no_frames(tmp_path):
   folder(tmp_path, a=np.ones((0, 4)))
   stream = Stream('image', 'sequence', (None, 4), optional=True)
   assert load(open_features('image', tmp_path), 'a', stream).shape == (0, 4)
+
+
+def test_values_that_all_become_0_are_an_error(tmp_path):
+  reader = open_features('image', folder(tmp_path, a=np.full((2, 4), 1e-9, np.float32)))
+  with pytest.raises(DataError, match=r'a\.npy.*1e-09.*--dtype=float32'):
+    load(reader, 'a', SEQUENCE)
+  stream = Stream('image', 'sequence', (None, 4), dtype='float32')
+  assert load(reader, 'a', stream).any()
+
+
+def test_values_that_become_0_are_counted(tmp_path):
+  array = np.array([[1e-9, 1, -1e-9, 0], [1, 1e-7, 0, 2]], np.float32)
+  reader = open_features('image', folder(tmp_path, a=array, b=np.zeros((2, 4))))
+  counts = []
+  for name in ('a', 'b'):
+    load(reader, name, SEQUENCE, count_underflow=lambda *count: counts.append(count))
+  assert counts == [(6, 2), (0, 0)]
