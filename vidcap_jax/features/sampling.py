@@ -3,7 +3,7 @@
 A sampling is a small mapping that is stored with a stream's features. It has one of the keys
 
 * ``{'uniform': N}``: the frames on screen at the middle of each of N equal parts of the video,
-* ``{'every': n}``: frames 0, n, 2n, …, as decoded,
+* ``{'every': n}``: frames 0, n, 2n, …, in order of display,
 * ``{'fps': x}``: the frames on screen at 0, 1/x, 2/x, … seconds,
 
 and optionally
@@ -17,10 +17,14 @@ The sampling of sound is ``{'hop': x}``: segments of the network's length, one s
 seconds, that end within the sound.
 """
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from vidcap_jax.features.clock import Clock
 
 BASES = ('uniform', 'every', 'fps')
 _FRACTIONS = ('fps', 'hop')
@@ -107,22 +111,20 @@ def text_of(sampling: Mapping[str, Number]) -> str:
 
 
 class ShownFrame(NamedTuple):
-  """A decoded frame and when it is on screen.
+  """A decoded frame and when it is on screen, in seconds after the video's first frame.
 
   Attributes:
     number: index of the frame, from 0.
-    start: time stamp of the video's first frame, seconds.
-    begin: time stamp of this frame.
-    end: time stamp of the next frame; None for the last frame.
+    begin: when it appears.
+    end: when the next frame appears; None for the last frame.
     mean: average duration of a frame; only set for the last frame.
     frame: PyAV's frame.
   """
 
   number: int
-  start: float
-  begin: float
-  end: float | None
-  mean: float
+  begin: Fraction
+  end: Fraction | None
+  mean: Fraction
   frame: Any
 
 
@@ -130,19 +132,19 @@ class FrameTimer:
   """Turns decoded frames into ``ShownFrame``: each one once the next frame is decoded."""
 
   def __init__(self):
-    self._index, self._start = -1, 0.0
-    self._previous: tuple[float, Any] | None = None
+    self._index, self._first = -1, Fraction(0)
+    self._previous: tuple[Fraction, Any] | None = None
 
-  def next(self, seconds: float, frame: Any) -> ShownFrame | None:
+  def next(self, moment: Fraction, frame: Any) -> ShownFrame | None:
     """Adds a frame; returns the one before it, None for the first."""
     shown = None
     if self._previous is None:
-      self._start = seconds
+      self._first = moment
     else:
-      shown = ShownFrame(
-        self._index, self._start, self._previous[0], seconds, 0.0, self._previous[1]
-      )
-    self._previous = (seconds, frame)
+      before, previous = self._previous
+      moment = max(moment, before)
+      shown = ShownFrame(self._index, before, moment, Fraction(0), previous)
+    self._previous = (moment, frame)
     self._index += 1
     return shown
 
@@ -151,47 +153,44 @@ class FrameTimer:
     if self._previous is None:
       return None
     begin, frame = self._previous
-    mean = (begin - self._start) / max(self._index, 1)
-    return ShownFrame(self._index, self._start, begin, None, mean, frame)
+    mean = (begin - self._first) / max(self._index, 1)
+    return ShownFrame(self._index, begin, None, mean, frame)
 
 
-def chooser(sampling: Mapping[str, Number], times: list[float]) -> Callable[[ShownFrame], Moments]:
+def chooser(sampling: Mapping[str, Number], clock: Clock) -> Callable[[ShownFrame], Moments]:
   """Returns a function to call with each frame in turn; it returns the moments to sample.
 
   Args:
     sampling: of frames; windows are made from the chosen frames.
-    times: time stamps of all frames, ascending; only used by ``uniform``.
+    clock: of the video; its length is only used by ``uniform``.
   """
   if 'every' in sampling:
     choose = _every(int(sampling['every']))
   elif 'uniform' in sampling:
-    # Half a frame of slack at the end, because times are rounded to the container's clock.
-    choose = _at(iter(_middles(times, int(sampling['uniform']))), 0.5)
+    # Half a frame of slack at the end: the last frames of a damaged file may not decode.
+    choose = _at(_middles(clock.length, int(sampling['uniform'])), Fraction(1, 2))
   else:
-    choose = _at(_multiples(1 / sampling['fps']), -0.05)
+    # The number as it was written: 0.1 is a tenth.
+    choose = _at(_multiples(1 / Fraction(str(sampling['fps']))))
   return _one_in(int(sampling['one_in']), choose) if 'one_in' in sampling else choose
 
 
 def _every(step: int) -> Callable[[ShownFrame], Moments]:
-  return lambda s: [(s.begin - s.start, s.frame)] if s.number % step == 0 else []
+  return lambda s: [(float(s.begin), s.frame)] if s.number % step == 0 else []
 
 
-def _middles(times: list[float], parts: int) -> list[float]:
-  """The middles of equal parts of a video whose frames have the given time stamps."""
-  span = times[-1] - times[0] if times else 0.0
-  # The last frame stays on screen as long as the others do on average.
-  length = span + span / max(len(times) - 1, 1)
-  return [length * (i + 0.5) / parts for i in range(parts)]
+def _middles(length: Fraction, parts: int) -> Iterator[Fraction]:
+  """The middles of equal parts of a video."""
+  return (length * (2 * i + 1) / (2 * parts) for i in range(parts))
 
 
-def _multiples(step: float) -> Iterator[float]:
-  i = 0
-  while True:
-    yield i * step
-    i += 1
+def _multiples(step: Fraction) -> Iterator[Fraction]:
+  return (i * step for i in itertools.count())
 
 
-def _at(targets: Iterator[float], slack: float) -> Callable[[ShownFrame], Moments]:
+def _at(
+  targets: Iterator[Fraction], slack: Fraction = Fraction(0)
+) -> Callable[[ShownFrame], Moments]:
   """Chooses the frames on screen at ascending target times.
 
   The last frame is taken to last as long as the others on average, times ``1 + slack``.
@@ -203,8 +202,8 @@ def _at(targets: Iterator[float], slack: float) -> Callable[[ShownFrame], Moment
     last = s.end is None
     end = s.begin + (1 + slack) * s.mean if s.end is None else s.end
     chosen = []
-    while target is not None and (s.start + target < end or (last and target == 0)):
-      chosen.append((target, s.frame))
+    while target is not None and (target < end or (last and target == 0)):
+      chosen.append((float(target), s.frame))
       target = next(targets, None)
     return chosen
 

@@ -8,12 +8,16 @@ import collections
 import dataclasses
 import pathlib
 from collections.abc import Generator, Hashable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import sampling
+from vidcap_jax.features.clock import Clock, read_clock
+from vidcap_jax.features.pictures import PictureCache
+from vidcap_jax.features.sound import Resamplers
 
 _MAX_ERRORS = 10_000  # after so many errors the rest of a file is not decoded
 
@@ -95,12 +99,17 @@ def _open(av, path: pathlib.Path):
     raise VideoError(f'{path}: not a video that can be opened ({reason})') from None
 
 
+def _moving_pictures(av, container) -> list:
+  """The streams of moving pictures; a music file's cover picture is not one."""
+  cover = av.stream.Disposition.attached_pic
+  return [stream for stream in container.streams.video if not stream.disposition & cover]
+
+
 def _video_stream(av, container, path):
-  """The first stream of moving pictures; a music file's cover picture is not one."""
-  for stream in container.streams.video:
-    if not stream.disposition & av.stream.Disposition.attached_pic:
-      stream.codec_context.thread_count = 1  # callers decode several files at once instead
-      return stream
+  """The first stream of moving pictures."""
+  for stream in _moving_pictures(av, container):
+    stream.codec_context.thread_count = 1  # callers decode several files at once instead
+    return stream
   raise VideoError(f'{path}: no video stream ({len(container.streams)} other streams)')
 
 
@@ -124,24 +133,6 @@ def _note_cut(
   """Adds a note if a stream ends well before its declared duration."""
   if declared is not None and reached < 0.9 * declared - 0.5:
     notes.append(f'{path}: {what}cut short after {reached:.1f} of {declared:.1f} seconds')
-
-
-def _packet_times(av, path: pathlib.Path, notes: list[str]) -> list[float]:
-  """Time stamps of a video's frames in seconds, ascending, without decoding them."""
-  times = []
-  with _open(av, path) as container:
-    stream = _video_stream(av, container, path)
-    try:
-      for packet in container.demux(stream):
-        stamp = packet.pts if packet.pts is not None else packet.dts
-        if packet.size and stamp is not None and not packet.is_discard:
-          times.append(float(stamp * packet.time_base))
-    except av.FFmpegError:
-      pass  # use what could be read; the decoding pass reports the damage
-    times.sort()
-    reached = times[-1] - times[0] if times else 0.0
-    _note_cut(path, _declared(av, container, stream), reached, notes)
-  return times
 
 
 class _Tally:
@@ -177,34 +168,39 @@ def _frames(av, packets, audio, pictures: _Tally, sound: _Tally) -> Iterator[tup
       yield tally, frame
 
 
+class _Decoded(NamedTuple):
+  """A decoded frame of pictures or of sound, and when it begins, seconds on the video's clock."""
+
+  is_sound: bool
+  moment: Fraction | None
+  frame: Any
+
+
 def _decoded(
-  av, path: pathlib.Path, pictures: bool, sound: bool, notes: list[str]
-) -> Generator[tuple[float | None, Any], None, None]:
-  """(seconds, frame) of each picture, in order of presentation; (None, frame) of sound between."""
+  av, path: pathlib.Path, clock: Clock, pictures: bool, sound: bool, notes: list[str]
+) -> Generator[_Decoded, None, None]:
+  """Pictures in order of display, and frames of sound between them."""
   picture_tally, sound_tally = _Tally(), _Tally()
-  start = seconds = sound_seconds = 0.0
+  reached = sound_seconds = 0.0
   try:
     with _open(av, path) as container:
       chosen = [_video_stream(av, container, path)] if pictures else []
       audio = _sound_stream(container) if sound else None
-      rate = float((chosen[0].average_rate or chosen[0].guessed_rate or 25) if chosen else 1)
       wanted = [*chosen, *([audio] if audio else [])]
       packets = container.demux(*wanted) if wanted else iter(())
       for tally, frame in _frames(av, packets, audio, picture_tally, sound_tally):
+        stamp = None if frame.pts is None else frame.pts * frame.time_base
         if tally is sound_tally:
           sound_seconds += frame.samples / frame.sample_rate
-          yield None, frame
-          continue
-        if frame.pts is None:
-          seconds = (tally.count - 1) / rate
+          yield _Decoded(True, None if stamp is None else stamp - clock.sound_zero, frame)
         else:
-          seconds = float(frame.pts * frame.time_base)
-        start = seconds if tally.count == 1 else start
-        yield seconds, frame
+          moment = clock.moment(tally.count - 1, stamp)
+          reached = float(moment)
+          yield _Decoded(False, moment, frame)
       if audio is not None:
         _note_cut(path, _declared(av, container, audio), sound_seconds, notes, 'sound ')
       for stream in chosen:
-        _note_cut(path, _declared(av, container, stream), seconds - start, notes)
+        _note_cut(path, _declared(av, container, stream), reached, notes)
     if pictures and not picture_tally.count:
       reason = '; '.join(picture_tally.failed) or 'it holds no frames'
       raise VideoError(f'{path}: no frame can be decoded ({reason})')
@@ -216,64 +212,17 @@ def _decoded(
         notes.append(f'{path}: {what}damaged: {", ".join(reasons)}')
 
 
-def _picture(frame, reformatter, size: int | None, scale: int | None) -> np.ndarray:
-  """A frame as uint8 (rows, columns, 3) RGB, upright; see ``Pictures``."""
-  shorter = min(frame.width, frame.height)
-  factor = (scale or shorter) / shorter
-  width, height = (max(size or 1, round(n * factor)) for n in (frame.width, frame.height))
-  small = reformatter.reformat(frame, width, height, 'rgb24', interpolation='BICUBIC')
-  image = small.to_ndarray()
-  if size is not None:
-    top, left = (height - size) // 2, (width - size) // 2
-    image = image[top : top + size, left : left + size]
-  # The tag says by how much to turn the stored picture anticlockwise to show it upright.
-  return np.ascontiguousarray(np.rot90(image, round(frame.rotation / 90)))
-
-
-class _PictureCache:
-  """Pictures of the last requested frame; each form is made once."""
-
-  def __init__(self, av):
-    self._reformatters: dict[tuple, Any] = collections.defaultdict(
-      av.video.reformatter.VideoReformatter
-    )
-    self._frame: Any = None
-    self._images: dict[tuple, np.ndarray] = {}
-
-  def picture(self, frame, form: tuple[int | None, int | None]) -> np.ndarray:
-    if frame is not self._frame:
-      self._frame, self._images = frame, {}
-    if form not in self._images:
-      self._images[form] = _picture(frame, self._reformatters[form], *form)
-    return self._images[form]
-
-
-class _Resamplers:
-  """Turns decoded sound into float32 (samples,), mono, at each of the given rates."""
-
-  def __init__(self, av, rates):
-    self._av = av
-    self._running: dict[int, Any] = dict.fromkeys(rates)
-    self._form: Any = None
-
-  def resample(self, frame) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields (rate, samples) of a frame; None flushes what the resamplers hold back."""
-    form = frame and (frame.format.name, frame.layout.name, frame.sample_rate)
-    if frame is not None and self._form not in (None, form):
-      yield from self.resample(None)  # a stream may change its format
-    self._form = form
-    for rate, running in self._running.items():
-      if frame is None:
-        pieces = running.resample(None) if running else []
-        self._running[rate] = None
-      else:
-        if running is None:
-          running = self._running[rate] = self._av.AudioResampler(format='fltp', rate=rate)
-        frame.pts = None  # pieces are joined without gaps
-        pieces = running.resample(frame)
-      for piece in pieces:
-        # The mean, because FFmpeg's own mix would make what both channels hold louder.
-        yield rate, piece.to_ndarray().mean(0)
+def _clock_of(av, path: pathlib.Path, pictures: bool, sound: bool) -> Clock:
+  """The clock of a file's pictures; for sound alone that of the sound if there are no pictures."""
+  if not (pictures or sound):
+    return Clock()
+  if not pictures:
+    with _open(av, path) as container:
+      audio = _sound_stream(container)
+      if audio is None or not _moving_pictures(av, container):
+        start = audio.start_time * audio.time_base if audio and audio.start_time else Fraction(0)
+        return Clock(sound_zero=start)
+  return read_clock(lambda: _open(av, path), lambda file: _video_stream(av, file, path))
 
 
 def read(
@@ -306,14 +255,13 @@ def read(
   path = pathlib.Path(path)
   pictures = {k: w for k, w in wanted.items() if isinstance(w, Pictures)}
   sounds = {k: w.rate for k, w in wanted.items() if isinstance(w, Sound)}
-  uniform = [p for p in pictures.values() if 'uniform' in p.how]
-  times = _packet_times(av, path, notes) if uniform else []
-  choosers = {key: sampling.chooser(p.how, times) for key, p in pictures.items()}
+  clock = _clock_of(av, path, bool(pictures), bool(sounds))
+  choosers = {key: sampling.chooser(p.how, clock) for key, p in pictures.items()}
   counts = dict.fromkeys(pictures, 0)
-  cache, resamplers = _PictureCache(av), _Resamplers(av, {*sounds.values()})
+  cache, resamplers = PictureCache(av, clock.aspect), Resamplers(av, {*sounds.values()})
 
-  def sound_of(frame):
-    for rate, piece in resamplers.resample(frame):
+  def sound_of(frame, moment=None):
+    for rate, piece in resamplers.resample(frame, moment):
       for key in (k for k, r in sounds.items() if r == rate):
         yield key, piece
 
@@ -326,10 +274,14 @@ def read(
         yield key, Frame(time, cache.picture(frame, pictures[key].form))
 
   timer = sampling.FrameTimer()
-  decoded = _decoded(av, path, bool(pictures), bool(sounds), notes)
+  decoded = _decoded(av, path, clock, bool(pictures), bool(sounds), notes)
   try:
-    for seconds, frame in decoded:
-      yield from sound_of(frame) if seconds is None else frames_of(timer.next(seconds, frame))
+    for is_sound, moment, frame in decoded:
+      if is_sound:
+        yield from sound_of(frame, moment)
+      else:
+        assert moment is not None
+        yield from frames_of(timer.next(moment, frame))
     yield from sound_of(None)
     yield from frames_of(timer.last())
   finally:

@@ -1,8 +1,11 @@
 """Samplings: their forms, and which frames they choose."""
 
+from fractions import Fraction
+
 import pytest
 
 from vidcap_jax.features import sampling
+from vidcap_jax.features.clock import Clock
 
 
 @pytest.mark.parametrize(
@@ -72,11 +75,13 @@ def test_missing_keys_come_from_the_default():
 
 def chosen(how, times) -> list[tuple[float, int]]:
   """(moment, number of the frame on screen) for frames at these times."""
-  choose, watch = sampling.chooser(sampling.check(how), sorted(times)), sampling.FrameTimer()
-  moments = []
-  for shown in [*(watch.next(time, i) for i, time in enumerate(times)), watch.last()]:
-    moments += choose(shown) if shown else []
-  return moments
+  moments = [Fraction(str(time)) - Fraction(str(times[0])) for time in times]
+  choose = sampling.chooser(sampling.check(how), Clock(moments=moments))
+  timer = sampling.FrameTimer()
+  found = []
+  for shown in [*(timer.next(moment, i) for i, moment in enumerate(moments)), timer.last()]:
+    found += choose(shown) if shown else []
+  return found
 
 
 def numbers(how, times) -> list[int]:
