@@ -9,6 +9,7 @@ from data_prep import extract
 from tests import video_files
 from vidcap_jax.features import extract_folder, video_folder
 from vidcap_jax.features.backbones import random as random_features
+from vidcap_jax.features.extractors import EXACT_CLOCK
 
 
 def run(*arguments) -> int:
@@ -24,7 +25,7 @@ def test_command(clips, tmp_path, capsys):
     'name': 'image',
     'kind': 'sequence',
     'extractor': 'random_sequence',
-    'version': random_features.VERSION,
+    'version': random_features.VERSION + EXACT_CLOCK,
     'sampling': {'uniform': 6},
     'dtype': 'float16',
   }

@@ -191,8 +191,12 @@ def _source(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, s
 
 def _check_provenance(stream: Stream, sidecar: Mapping, folder: pathlib.Path) -> None:
   """Raises DataError if the features were extracted differently from the training data's."""
+  from vidcap_jax.features import extractors
+
   for field in ('extractor', 'version', 'sampling'):
     trained, given = getattr(stream, field), sidecar.get(field)
+    if field == 'version':
+      trained, given = map(extractors.network_version, (trained, given))
     if trained and given and trained != given:
       raise DataError(
         f'stream {stream.name!r}: the checkpoint was trained on {field} {trained!r}, '
@@ -210,6 +214,7 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
   streams = (*provenance.streams, *provenance.alignment_streams)
   try:
     wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
+    _note_older_frames(streams, wanted)
     video.import_av()
     extractors.load(description['extractor'] for description in wanted.values())
   except extractors.ExtractorError as error:
@@ -241,6 +246,18 @@ def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator
   return stream_folders.stop_on_call_errors(
     read(), lambda result: result if isinstance(result, str) else ''
   )
+
+
+def _note_older_frames(streams: Sequence[Stream], wanted: Mapping[str, Mapping]) -> None:
+  """Reports streams that were extracted before frames were chosen by exact time stamps."""
+  older = [s.name for s in streams if s.version and s.version != wanted[s.name]['version']]
+  if older:
+    version = wanted[older[0]]['version']
+    print(
+      f'note: the model was trained on features of stream {", ".join(older)} extracted before '
+      f'version {version!r}, which reads other frames of some files (docs/video.md, Time stamps)',
+      file=sys.stderr,
+    )
 
 
 def _load(where: str, load: Callable[..., Video], *arguments) -> Result:

@@ -6,6 +6,7 @@ import pytest
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extraction, extractors, networks, sampling
+from vidcap_jax.features.backbones import random as random_features
 
 
 def test_registry_fits_the_schema():
@@ -70,3 +71,10 @@ def test_default_sampling_is_for_single_frames():
     'c': 'every=1+window=16/8',
     'd': 'hop=0.96',
   }
+
+
+def test_features_made_before_exact_time_stamps_are_still_made():
+  older = {'extractor': 'random_sequence', 'version': random_features.VERSION}
+  current = extractors.check('image', {**older, 'sampling': {'every': 5}})
+  assert current['version'] == random_features.VERSION + extractors.EXACT_CLOCK
+  assert extractors.check('image', current) == current

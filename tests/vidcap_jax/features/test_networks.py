@@ -11,6 +11,7 @@ from tests.feature_files import torch_zip
 from tests.vidcap_jax.features import seeded
 from vidcap_jax.features import extraction, extractors, networks, video_folder, weights
 from vidcap_jax.features.backbones import c3d, timm_images, vggish
+from vidcap_jax.features.extractors import EXACT_CLOCK
 
 C3D = ('c3d_fc7', 'c3d_pool2', 'c3d_pool3', 'c3d_pool4', 'c3d_pool5')
 
@@ -51,11 +52,13 @@ def test_c3d_mean_cube_is_part_of_the_version(folder):
   assert plain['sampling'] == {'fps': 2.0, 'window': 16, 'stride': 16}
   assert extractors.describe('c3d_fc7')['sampling']['stride'] == 8
   digest = weights.digest(folder / 'c3d.pickle')
-  assert plain['version'] == f'c3d-1/{digest}'
+  assert plain['version'] == f'c3d-1/{digest}{EXACT_CLOCK}'
   cube = np.random.default_rng(0).uniform(80, 110, (16, 112, 112, 3)).astype(np.float32)
   np.save(folder / 'c3d_mean.npy', cube)
   with_cube = extractors.describe('c3d_pool4')
-  assert with_cube['version'] == f'c3d-1/{digest}+{weights.digest(folder / "c3d_mean.npy")}'
+  assert (
+    with_cube['version'] == f'c3d-1/{digest}+{weights.digest(folder / "c3d_mean.npy")}{EXACT_CLOCK}'
+  )
   with pytest.raises(extractors.ExtractorError, match='version'):
     extractors.check('s', plain)
 
@@ -81,7 +84,7 @@ def test_vggish_streams(folder):
   (folder / 'vggish_pca.pth').write_bytes(torch_zip(seeded.pca()))
   version = extractors.describe('vggish_pca')['version']
   files = (folder / 'vggish.pth', folder / 'vggish_pca.pth')
-  assert version == 'vggish-1/' + '+'.join(map(weights.digest, files))
+  assert version == 'vggish-1/' + '+'.join(map(weights.digest, files)) + EXACT_CLOCK
   both = networks.NETWORKS['vggish_pca']
   quantised = np.asarray(both.load(*both.weights())(waves, ('quantised',))['quantised'])
   assert quantised.shape == (2, *extractors.get('vggish_pca').shape[1:])

@@ -41,11 +41,13 @@ def test_error_names_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys)
 def test_version_depends_on_the_weights(folder, tmp_path):
   folder.mkdir()
   (folder / 'mine.pth').write_bytes(b'abc')
-  assert extractors.describe('mine')['version'] == 'mine-1/ba7816bf'
+  assert extractors.describe('mine')['version'] == 'mine-1/ba7816bf+clock-2'
   (tmp_path / 'other.npz').write_bytes(b'abcd')
   weights.set_paths({'mine': tmp_path / 'other.npz'})
-  assert extractors.describe('mine')['version'] == 'mine-1/88d4266f'
-  with pytest.raises(extractors.ExtractorError, match="'a'.*'mine-1/ba7816bf'.*'mine-1/88d4266f'"):
+  assert extractors.describe('mine')['version'] == 'mine-1/88d4266f+clock-2'
+  with pytest.raises(
+    extractors.ExtractorError, match="'a'.*'mine-1/ba7816bf'.*'mine-1/88d4266f\\+clock-2'"
+  ):
     extractors.check(
       'a', {'extractor': 'mine', 'version': 'mine-1/ba7816bf', 'sampling': {'every': 1}}
     )

@@ -240,3 +240,13 @@ def test_streams_that_cannot_be_extracted(made, message):
   provenance = FeatureProvenance((dataclasses.replace(IMAGE.streams[0], **made),))
   with pytest.raises(DataError, match=message):
     videos_of(provenance, 'clip.mp4')
+
+
+def test_older_frames_are_named(capsys):
+  older = dataclasses.replace(
+    IMAGE.streams[0], extractor='random_sequence', version='1', sampling={'every': 5}
+  )
+  videos_of(FeatureProvenance((older,)), 'missing.mp4')
+  noted = capsys.readouterr().err
+  assert 'stream image' in noted
+  assert '+clock-2' in noted
