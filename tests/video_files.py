@@ -18,6 +18,11 @@ def ramp(frames: int = 40) -> list[np.ndarray]:
   return [gray(10 + 5 * i) for i in range(frames)]
 
 
+def levels_of(frames) -> list[int]:
+  """Which frames of the ramp these are."""
+  return [round((float(frame.image.mean()) - 10) / 5) for frame in frames]
+
+
 def tone(seconds: float, hertz: float = 440.0, rate: int = SOUND_RATE) -> np.ndarray:
   """A sine of half the full amplitude, float32 (samples,)."""
   return (0.5 * np.sin(2 * np.pi * hertz * np.arange(round(seconds * rate)) / rate)).astype('f')

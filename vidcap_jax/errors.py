@@ -14,3 +14,7 @@ class ConfigError(UserError):
 
 class DataError(UserError):
   """Bad input data: a file, an array or a caption that can't be used."""
+
+
+class VideoError(UserError):
+  """A video without a single frame; the message names the file and the reason."""

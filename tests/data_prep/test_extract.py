@@ -131,3 +131,59 @@ def test_bad_files_do_not_stop_the_others(tmp_path, capsys):
     for name in ('good', 'one_frame', 'uneven', 'huge')
   }
   assert shapes_of == {'good': [3, 1], 'one_frame': [1, 0], 'uneven': [3, 0], 'huge': [1, 0]}
+
+
+def picture_files(folder):
+  """The frames of v1, numbered 1 to 12, and pictures one, two and bad, which can't be read."""
+  image = pytest.importorskip('PIL.Image')
+  (folder / 'v1').mkdir(parents=True)
+  for i, frame in enumerate(video_files.ramp(12), 1):
+    image.fromarray(frame).save(folder / 'v1' / f'frame{i}.png')
+  image.fromarray(video_files.gray(99)).save(folder / 'one.jpg')
+  image.fromarray(video_files.gray(50)).save(folder / 'two.webp')
+  (folder / 'bad.jpeg').write_text('no picture')
+  return folder
+
+
+def test_frames_and_pictures(tmp_path, capsys):
+  videos, out = picture_files(tmp_path / 'videos'), tmp_path / 'out'
+  (videos / 'v1' / 'frame3.png').write_bytes(b'')
+  streams = 'image:random_sequence@every=5,some:random_vector@fps=2,sound:random_sound'
+  options = (f'--videos={videos}', f'--out={out}', f'--streams={streams}')
+  assert run(*options) == 1
+  error = capsys.readouterr().err
+  assert "v1: stream 'some'" in error
+  assert '--frame_rate' in error
+  assert not out.exists()
+
+  assert run(*options, '--frame_rate=4') == 1
+  printed = capsys.readouterr().out
+  assert '1 videos from 12 pictures as frames, 3 single pictures' in printed
+  assert '3 videos extracted, 1 damaged in part, 1 failed, 3 without sound' in printed
+  report = json.loads((out / extract_folder.FAILURES).read_text())
+  assert list(report['failed']) == ['bad']
+  assert 'bad.jpeg: ' in report['failed']['bad']
+  assert 'frame3.png: ' in report['damaged']['v1']  # which fps=2 of 4 chooses
+  lengths = {name: len(np.load(out / 'image' / f'{name}.npy')) for name in ('v1', 'one', 'two')}
+  assert lengths == {'v1': 3, 'one': 1, 'two': 1}
+  recorded = [json.loads((out / name / 'stream.json').read_text()) for name in ('image', 'some')]
+  assert [stream.get('frame_rate') for stream in recorded] == [None, '4']
+  assert run(*options, '--frame_rate=5') == 1
+  assert "frame_rate '5'" in capsys.readouterr().err
+
+
+def test_frames_give_the_features_of_their_video(tmp_path):
+  """Frame 2 comes before frame 10."""
+  frames = picture_files(tmp_path / 'videos')
+  (frames / 'bad.jpeg').unlink()
+  whole = tmp_path / 'whole'
+  whole.mkdir()
+  video_files.write_video(whole / 'v1.mp4', video_files.ramp(12))
+  for name, videos in (('of_frames', frames / 'v1'), ('of_video', whole)):
+    options = (f'--videos={videos}', f'--out={tmp_path / name}', '--pictures=frames')
+    assert run(*options, '--streams=image:random_sequence', '--every=1') == 0
+  of_frames, of_video = (
+    np.load(tmp_path / name / 'image' / 'v1.npy') for name in ('of_frames', 'of_video')
+  )
+  np.testing.assert_allclose(of_frames, of_video, atol=0.04)
+  assert np.abs(of_frames[1] - of_video[9]).max() > 0.1  # the test can fail

@@ -46,7 +46,18 @@ OUTPUT = flags.DEFINE_string(
 INPUTS = flags.DEFINE_string(
   'inputs',
   None,
-  'predict: videos or features of one stream, and folders of them, or NAME=FEATURES,… for each.',
+  'predict: videos, pictures, or features of one stream, and folders of them, or NAME=FEATURES,… '
+  'for each.',
+)
+PICTURES = flags.DEFINE_enum(
+  'pictures',
+  'auto',
+  ['auto', 'frames', 'single', 'ignore'],
+  'predict: pictures in a folder are the frames of one video, single pictures, or ignored; auto: '
+  'frames where their names are numbered.',
+)
+FRAME_RATE = flags.DEFINE_string(
+  'frame_rate', None, 'predict: frames a second of videos whose frames are pictures.'
 )
 OUT = flags.DEFINE_string('out', None, 'export: a new folder; see docs/export.md.')
 DECODE = flags.DEFINE_multi_string(
@@ -84,7 +95,7 @@ _NEEDED = {
 _READ = {
   'train': (PROFILE, PRINT_CONFIG),
   'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
-  'predict': (WEIGHTS, DECODE),
+  'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
   'export': (WEIGHTS, DECODE),  # the first to say that it takes one checkpoint alone
 }
 

@@ -82,7 +82,14 @@ def predict_mode() -> int:
   """Captions videos or feature files; 1 if some could not be."""
   paths, weights = _checkpoints()
   first, *others = _restored(paths, _mesh())
-  return predict.predict(first, required(command_line.INPUTS), others, weights)
+  return predict.predict(
+    first,
+    required(command_line.INPUTS),
+    others,
+    weights,
+    command_line.PICTURES.value,
+    command_line.FRAME_RATE.value,
+  )
 
 
 def export_mode() -> int:

@@ -6,7 +6,8 @@ import functools
 import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 
-from vidcap_jax.features import extractors, stream_folders, video, weights
+from vidcap_jax.features import extractors, picture_files, stream_folders, video, weights
+from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.features.stream_folders import VideoResult
 from vidcap_jax.features.workers import Died, cores, run
 from vidcap_jax.files import write_json
@@ -16,8 +17,8 @@ FAILURES = 'failures.json'
 POOLS = ('processes', 'threads')
 _QUEUED_PER_THREAD = 2  # videos submitted ahead
 
-# Video id -> (its file, the descriptions of the streams to make).
-Jobs = Mapping[str, tuple[pathlib.Path, Mapping[str, Mapping]]]
+# Video id -> (its file or files, the descriptions of the streams to make).
+Jobs = Mapping[str, tuple[Source, Mapping[str, Mapping]]]
 
 Results = Generator[tuple[str, VideoResult], None, None]  # (video id, result), when it is done
 
@@ -93,7 +94,7 @@ def _load_networks(extractor_names: Sequence[str], paths: Mapping[str, pathlib.P
 
 
 def plan_extraction(
-  videos: Mapping[str, pathlib.Path], streams: Mapping[str, Mapping], out: str | pathlib.Path
+  videos: Mapping[str, Source], streams: Mapping[str, Mapping], out: str | pathlib.Path
 ) -> ExtractionPlan:
   """Checks the arguments, creates the streams' folders and finds which features are missing.
 
@@ -102,7 +103,12 @@ def plan_extraction(
   out = pathlib.Path(out)
   checked = {name: extractors.check(name, s) for name, s in streams.items()}
   video.import_av()
-  stream_folders.prepare_folders(out, checked)
+  sources = videos.values()
+  if any(picture_files.frames_of(source) for source in sources):
+    picture_files.import_pillow()
+  picture_files.check_frame_rate(sources, checked)
+  rate = next((s.rate for s in sources if isinstance(s, FrameFiles) and s.rate), None)
+  stream_folders.prepare_folders(out, checked, rate)
   earlier_report = stream_folders.read_json(out / FAILURES)
   outcome, jobs = Outcome(), {}
   for video_id, path in videos.items():
@@ -114,7 +120,7 @@ def plan_extraction(
 
 
 def extract(
-  videos: Mapping[str, pathlib.Path],
+  videos: Mapping[str, Source],
   streams: Mapping[str, Mapping],
   out: str | pathlib.Path,
   workers: int | None = None,
@@ -125,7 +131,7 @@ def extract(
   Each file is written whole or not at all. OUT/failures.json lists failed and damaged videos.
 
   Args:
-    videos: id -> file.
+    videos: id -> file, or the files of its frames.
     streams: name -> description, of ``extractors.describe``.
     out: folder for the streams' folders.
     workers: number of videos to extract at a time; by default one for each core, at most 8.
@@ -136,7 +142,8 @@ def extract(
     stream_folders.FolderError: a stream's folder holds features that were made in another way.
     extractors.ExtractorError: unknown extractor, version or sampling; missing weights.
     workers.StartError: a process ended before its first video.
-    ModuleNotFoundError: PyAV or the network's weights are not installed.
+    DataError: files of frames without a frame rate, for a stream that samples by time.
+    ModuleNotFoundError: PyAV, Pillow or the network's weights are not installed.
     OSError: the features can't be written.
   """
   plan = plan_extraction(videos, streams, out)

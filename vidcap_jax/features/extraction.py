@@ -1,6 +1,5 @@
 """Extracts the features of all streams from a video file, in one pass over the file."""
 
-import pathlib
 from collections import deque
 from collections.abc import Mapping
 
@@ -8,19 +7,20 @@ import numpy as np
 
 from vidcap_jax.features import extractors, networks, video
 from vidcap_jax.features.networks import Forward, Network
+from vidcap_jax.features.picture_files import Source
 
 Outputs = dict[str, np.ndarray]
 
 
 def extract_video(
-  path: str | pathlib.Path,
+  path: str | Source,
   streams: Mapping[str, Mapping],
   notes: list[str] | None = None,
 ) -> dict[str, np.ndarray]:
   """Extracts the features of one video file.
 
   Args:
-    path: the file.
+    path: the file, or the files of the frames.
     streams: name -> description as of ``extractors.describe`` (or a manifest's streams as
       dicts).
     notes: a line is added for a partly damaged file; see ``video.read``.

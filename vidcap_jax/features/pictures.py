@@ -1,6 +1,7 @@
 """Decoded frames as upright pictures with square pixels, scaled and cut as networks read them."""
 
 import collections
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -13,27 +14,32 @@ class PictureCache:
   Args:
     av: PyAV.
     aspect: width of a stored pixel over its height.
+    decode: turns a requested frame into PyAV's; None: they are PyAV's.
   """
 
-  def __init__(self, av, aspect: Fraction = Fraction(1)):
+  def __init__(
+    self, av, aspect: Fraction = Fraction(1), decode: Callable[[Any], Any] | None = None
+  ):
     self._reformatters: dict[tuple, Any] = collections.defaultdict(
       av.video.reformatter.VideoReformatter
     )
-    self._aspect = aspect
+    self._aspect, self._decode = aspect, decode
     self._frame: Any = None
+    self._decoded: Any = None
     self._images: dict[tuple, np.ndarray] = {}
 
   def picture(self, frame, form: tuple[int | None, int | None]) -> np.ndarray:
     """A frame as uint8 (rows, columns, 3), RGB, upright.
 
     Args:
-      frame: PyAV's.
+      frame: PyAV's, or what ``decode`` turns into PyAV's.
       form: (size, length of the shorter side), see ``video.Pictures``.
     """
     if frame is not self._frame:
       self._frame, self._images = frame, {}
+      self._decoded = self._decode(frame) if self._decode else frame
     if form not in self._images:
-      self._images[form] = _picture(frame, self._reformatters[form], *form, self._aspect)
+      self._images[form] = _picture(self._decoded, self._reformatters[form], *form, self._aspect)
     return self._images[form]
 
 

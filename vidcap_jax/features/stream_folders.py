@@ -9,12 +9,14 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extraction, extractors, video
+from vidcap_jax.features.picture_files import Source
 from vidcap_jax.files import write_json
 
 SIDECAR = 'stream.json'
@@ -49,17 +51,23 @@ class VideoResult:
   absent: tuple[str, ...] = ()
 
 
-def prepare_folders(out: pathlib.Path, streams: Mapping[str, Mapping]) -> None:
+def prepare_folders(
+  out: pathlib.Path, streams: Mapping[str, Mapping], frame_rate: Fraction | None = None
+) -> None:
   """Creates the streams' folders, each with its ``stream.json``.
 
   Args:
     out: the folder to create them in.
     streams: name -> description, as of ``extractors.check``.
+    frame_rate: of videos whose frames are files; recorded for streams that sample by time.
 
   Raises:
     FolderError: a folder holds features that were made in another way; nothing is changed.
   """
   wanted = {name: {'name': name, **d, 'dtype': DTYPE} for name, d in streams.items()}
+  for description in wanted.values() if frame_rate else ():
+    if 'fps' in description['sampling']:
+      description['frame_rate'] = str(frame_rate)
   for name, description in wanted.items():
     _check(out / name, description)
   for name, description in wanted.items():
@@ -73,7 +81,8 @@ def _check(folder: pathlib.Path, wanted: Mapping) -> None:
   file = folder / SIDECAR
   if file.is_file():
     saved = read_json(file)
-    keys = [k for k in wanted if saved.get(k) != wanted[k]]
+    # Features of video files alone have no frame rate, and may stand beside those of frames.
+    keys = [k for k in wanted if saved.get(k) != wanted[k] and (k != 'frame_rate' or k in saved)]
     if keys:
       requested = ', '.join(f'{k} {wanted[k]!r}' for k in keys)
       raise FolderError(
@@ -106,7 +115,7 @@ def missing_streams(
 
 
 def extract_to_files(
-  out: pathlib.Path, video_id: str, path: pathlib.Path, streams: Mapping[str, Mapping]
+  out: pathlib.Path, video_id: str, path: Source, streams: Mapping[str, Mapping]
 ) -> VideoResult:
   """Extracts a video's features and writes their files; returns errors in the video.
 
@@ -125,7 +134,7 @@ def extract_to_files(
 
 
 def extract_features(
-  path: pathlib.Path, streams: Mapping[str, Mapping], notes: list[str]
+  path: Source, streams: Mapping[str, Mapping], notes: list[str]
 ) -> dict[str, np.ndarray]:
   """A video's features by stream, as the files store them: float16.
 

@@ -1,7 +1,7 @@
 """Decodes a video file in one pass, into upright pictures at chosen times and pieces of sound.
 
 PyAV decodes (the extra ``video``). Frames and sound are yielded as they are decoded, so memory does
-not grow with the video's length.
+not grow with the video's length. Pictures in files are read as videos, see ``picture_files``.
 """
 
 import collections
@@ -13,19 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from vidcap_jax.errors import UserError
-from vidcap_jax.features import sampling
+from vidcap_jax.errors import VideoError as VideoError
+from vidcap_jax.features import picture_files, sampling
 from vidcap_jax.features.clock import Clock, read_clock
+from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.features.pictures import PictureCache
 from vidcap_jax.features.sound import Resamplers
 
 _MAX_ERRORS = 10_000  # after so many errors the rest of a file is not decoded
 
 Key = TypeVar('Key', bound=Hashable)
-
-
-class VideoError(UserError):
-  """A file without a single frame; the message names the file and the reason."""
 
 
 class Frame(NamedTuple):
@@ -225,8 +222,14 @@ def _clock_of(av, path: pathlib.Path, pictures: bool, sound: bool) -> Clock:
   return read_clock(lambda: _open(av, path), lambda file: _video_stream(av, file, path))
 
 
+def _numbered(frames: FrameFiles) -> Generator[_Decoded, None, None]:
+  """The places of frames in a list of files; a place is decoded once it is chosen."""
+  for place, moment in enumerate(frames.clock.moments):
+    yield _Decoded(False, moment, place)
+
+
 def read(
-  path: str | pathlib.Path,
+  path: str | Source,
   wanted: Mapping[Key, Pictures | Sound],
   notes: list[str] | None = None,
 ) -> Iterator[tuple[Key, Frame | np.ndarray]]:
@@ -234,10 +237,10 @@ def read(
 
   Frames are rotated by the file's display matrix (in steps of 90 degrees). If the video has fewer
   frames than requested, ``uniform`` and ``fps`` repeat frames. Sound is the first sound track, its
-  channels averaged; damaged parts are left out without a gap.
+  channels averaged; damaged parts are left out without a gap. Files of frames have no sound.
 
   Args:
-    path: any file that FFmpeg decodes.
+    path: any file that FFmpeg decodes, a picture, or the files of a video's frames.
     wanted: requests, by any keys.
     notes: a line is added for a partly damaged file. The frames that decode are yielded; for a file
       that is cut short, ``uniform`` may yield fewer than N.
@@ -247,18 +250,28 @@ def read(
     no pieces if the video has no sound.
 
   Raises:
-    VideoError: no such file, an empty or unreadable one, or no frames where frames are wanted.
-    ModuleNotFoundError: PyAV is not installed.
+    VideoError: no such file, an empty or unreadable one, no frames where frames are wanted, or
+      whole frames of several sizes.
+    ModuleNotFoundError: PyAV is not installed, or Pillow for pictures.
   """
   notes = [] if notes is None else notes
   av = import_av()
-  path = pathlib.Path(path)
+  path = pathlib.Path(path) if isinstance(path, str) else path
   pictures = {k: w for k, w in wanted.items() if isinstance(w, Pictures)}
   sounds = {k: w.rate for k, w in wanted.items() if isinstance(w, Sound)}
-  clock = _clock_of(av, path, bool(pictures), bool(sounds))
+  files = picture_files.frames_of(path)
+  decoder = None if files is None else picture_files.FrameDecoder(av, files)
+  if files is not None:
+    clock, decoded = files.clock, _numbered(files)
+  else:
+    assert isinstance(path, pathlib.Path)
+    clock = _clock_of(av, path, bool(pictures), bool(sounds))
+    decoded = _decoded(av, path, clock, bool(pictures), bool(sounds), notes)
   choosers = {key: sampling.chooser(p.how, clock) for key, p in pictures.items()}
   counts = dict.fromkeys(pictures, 0)
-  cache, resamplers = PictureCache(av, clock.aspect), Resamplers(av, {*sounds.values()})
+  cache = PictureCache(av, clock.aspect, decoder.decode if decoder else None)
+  resamplers = Resamplers(av, {*sounds.values()})
+  shapes: dict[Key, tuple[int, ...]] = {}
 
   def sound_of(frame, moment=None):
     for rate, piece in resamplers.resample(frame, moment):
@@ -271,10 +284,15 @@ def read(
     for key, choose in choosers.items():
       for time, frame in choose(shown):
         counts[key] += 1
-        yield key, Frame(time, cache.picture(frame, pictures[key].form))
+        image = cache.picture(frame, pictures[key].form)
+        if shapes.setdefault(key, image.shape) != image.shape:
+          raise VideoError(
+            f'{path}: frames of {shapes[key][1]} x {shapes[key][0]} and of {image.shape[1]} x '
+            f'{image.shape[0]} pixels; a network that reads whole frames needs frames of one size'
+          )
+        yield key, Frame(time, image)
 
   timer = sampling.FrameTimer()
-  decoded = _decoded(av, path, clock, bool(pictures), bool(sounds), notes)
   try:
     for is_sound, moment, frame in decoded:
       if is_sound:
@@ -286,6 +304,7 @@ def read(
     yield from frames_of(timer.last())
   finally:
     decoded.close()
+    notes.extend(decoder.notes() if decoder else ())
   for key, p in pictures.items():
     one_in = int(p.how.get('one_in', 1))
     if 'uniform' in p.how and counts[key] < (expected := -(-int(p.how['uniform']) // one_in)):
@@ -293,7 +312,7 @@ def read(
 
 
 def sample(
-  path: str | pathlib.Path,
+  path: str | Source,
   how: Mapping[str, Any],
   size: int = 224,
   notes: list[str] | None = None,

@@ -1,4 +1,7 @@
-"""Reads the videos that ``--inputs`` names, from video files or features, as a model needs them."""
+"""Reads the videos that ``--inputs`` names, as a model needs them.
+
+They are video files, pictures, or features.
+"""
 
 import itertools
 import os
@@ -6,10 +9,13 @@ import pathlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
+from vidcap_jax.features.picture_files import Source
 
 MOST_PIECES = 32  # the most parts between commas that one file's name may have
 
@@ -17,16 +23,23 @@ MOST_PIECES = 32  # the most parts between commas that one file's name may have
 Result = tuple[str, Video | str]
 
 
-def videos_of(provenance: FeatureProvenance, inputs: str) -> Iterator[Result]:
+def videos_of(
+  provenance: FeatureProvenance, inputs: str, pictures: str = 'auto', frame_rate: str | None = None
+) -> Iterator[Result]:
   """Yields the videos that the inputs name; a bad video doesn't stop the others.
 
   Args:
     provenance: of the streams that are read.
-    inputs: comma-separated video files and folders of them; or feature files and folders of them,
-      of a single stream; or NAME=FEATURES for each stream.
+    inputs: comma-separated video files, pictures, folders of them and lists of them (see
+      ``video_folder``); or feature files and folders of them, of a single stream; or NAME=FEATURES
+      for each stream.
+    pictures: of ``video_folder.PICTURES``. ``auto``: numbered pictures of a folder are the frames
+      of one video, others are single pictures.
+    frame_rate: of videos whose frames are pictures, frames a second; needed to sample by time.
 
   Raises:
-    DataError: no inputs, or a stream that is missing or can't be extracted as in training.
+    DataError: no inputs, or a stream that is missing or can't be extracted as in training; a
+      folder whose pictures may be frames or not.
   """
   streams = (*provenance.streams, *provenance.alignment_streams)
   parts = split(inputs)
@@ -39,7 +52,7 @@ def videos_of(provenance: FeatureProvenance, inputs: str) -> Iterator[Result]:
       raise DataError(f'--inputs={inputs}: give NAME=FEATURES for each stream, or only videos')
     return _from_features(provenance, _by_stream(provenance, named))
   if not features:
-    return _from_files(provenance, parts)
+    return _from_files(provenance, _sources(parts, pictures, frame_rate))
   if len(streams) > 1:
     wanted = ','.join(f'{s.name}=PATH' for s in streams)
     raise DataError(f'--inputs={inputs}: the model reads several streams; give {wanted}')
@@ -204,42 +217,55 @@ def _check_provenance(stream: Stream, sidecar: Mapping, folder: pathlib.Path) ->
       )
 
 
-# ---------------------------------------------------------------- video files
+# ---------------------------------------------------------------- video files and pictures
 
 
-def _from_files(provenance: FeatureProvenance, parts: Sequence[str]) -> Iterator[Result]:
-  """Videos from files and folders; features are extracted as those of the training data were."""
-  from vidcap_jax.features import extractors, stream_folders, video, video_folder
+def _sources(
+  parts: Sequence[str], pictures: str, frame_rate: str | None
+) -> list[tuple[str, Source]]:
+  """(id, source) of the videos that files, folders and lists name."""
+  from vidcap_jax.features import video_folder
+
+  rate = video_folder.parse_frame_rate(frame_rate)
+  rules = video_folder.PictureRules(pictures, rate, given_is_frames=True)
+  sources: list[tuple[str, Source]] = []
+  for path in map(pathlib.Path, parts):
+    if path.is_dir() or (path.is_file() and path.suffix.lower() in video_folder.LISTS):
+      sources += video_folder.find_videos(path, rules).items()
+    else:
+      sources.append((path.stem, path))  # a missing file is reported like a damaged one
+  return sources
+
+
+def _from_files(
+  provenance: FeatureProvenance, sources: Sequence[tuple[str, Source]]
+) -> Iterator[Result]:
+  """Videos from their files; features are extracted as those of the training data were."""
+  from vidcap_jax.features import extractors, picture_files, stream_folders, video
 
   streams = (*provenance.streams, *provenance.alignment_streams)
   try:
     wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
     _note_older_frames(streams, wanted)
+    picture_files.check_frame_rate([source for _, source in sources], wanted)
     video.import_av()
+    if any(picture_files.frames_of(source) for _, source in sources):
+      picture_files.import_pillow()
     extractors.load(description['extractor'] for description in wanted.values())
   except extractors.ExtractorError as error:
     inputs = ','.join(f'{stream.name}=DIR' for stream in streams)
     raise DataError(f'{error.args[0]} (as --inputs={inputs})') from None
   except ModuleNotFoundError as error:
     raise DataError(error.args[0]) from None
-  paths: list[pathlib.Path] = []
-  for part in parts:
-    path = pathlib.Path(part)
-    if path.is_dir():
-      try:
-        paths += video_folder.find_videos(path).values()
-      except ValueError as error:
-        raise DataError(str(error)) from None
-    else:
-      paths.append(path)  # a missing file is reported like a damaged one
 
-  def load(path: pathlib.Path, notes: list[str]) -> Video:
-    return _as_built(provenance, path, stream_folders.extract_features(path, wanted, notes))
+  def load(video_id: str, source: Source, notes: list[str]) -> Video:
+    arrays = stream_folders.extract_features(source, wanted, notes)
+    return Video(video_id, (), _as_built(provenance, str(source), arrays))
 
   def read() -> Iterator[Result]:
-    for path in paths:
+    for video_id, source in sources:
       notes: list[str] = []
-      yield _load(str(path), load, path, notes)
+      yield _load(str(source), load, video_id, source, notes)
       for note in notes:
         print(note, file=sys.stderr)
 
@@ -274,8 +300,8 @@ def _description(stream: Stream) -> Mapping:
   return {k: getattr(stream, k) for k in ('extractor', 'version', 'sampling')}
 
 
-def _as_built(provenance: FeatureProvenance, path: pathlib.Path, arrays: Mapping) -> Video:
-  """A video whose extracted arrays are converted as the build of the training data did.
+def _as_built(provenance: FeatureProvenance, path: str, arrays: Mapping) -> dict[str, np.ndarray]:
+  """Extracted arrays by stream, converted as the build of the training data did.
 
   Raises:
     DataError: the video lacks a stream (sound) that every training video had; values that a data
@@ -297,4 +323,4 @@ def _as_built(provenance: FeatureProvenance, path: pathlib.Path, arrays: Mapping
     where = f'{path}: stream {name!r}'
     features[name] = check.as_stored(array, where, stream, axes, most_regions)
   selection = (options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
-  return Video(path.stem, (), lengths.select_frames(features, *selection))
+  return lengths.select_frames(features, *selection)

@@ -30,6 +30,8 @@ def predict(
   inputs: str,
   others: Sequence[Restored] = (),
   weights: Sequence[float] | None = None,
+  pictures: str = 'auto',
+  frame_rate: str | None = None,
 ) -> int:
   """Captions what ``--inputs`` names; returns the exit code, 1 if an input failed.
 
@@ -38,6 +40,7 @@ def predict(
     inputs: see ``inputs.videos_of``.
     others: checkpoints that caption together with the first, see ``captioning.ensemble_of``.
     weights: of the first and the others; None: equal weights.
+    pictures, frame_rate: see ``inputs.videos_of``.
 
   Raises:
     ConfigError: a model makes no captions, or the models don't fit together.
@@ -48,7 +51,7 @@ def predict(
     caption = captioning.ensemble_of(members, weights, BATCH).caption
   else:
     caption = captioning.captioner_of(restored, BATCH)
-  videos = videos_of(_joint_provenance(members), inputs)
+  videos = videos_of(_joint_provenance(members), inputs, pictures, frame_rate)
   failed, ids = 0, list[str]()
   batch: list[Video] = []
   for where, video in videos:

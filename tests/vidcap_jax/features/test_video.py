@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests import video_files
-from tests.video_files import gray, write_video
+from tests.video_files import gray, levels_of, write_video
 from vidcap_jax.features import video
 
 
@@ -17,14 +17,9 @@ def ramp(tmp_path):
   return write_video(tmp_path / 'ramp.mp4', video_files.ramp())
 
 
-def levels(frames) -> list[int]:
-  """Which of the ramp's frames these are."""
-  return [round((float(frame.image.mean()) - 10) / 5) for frame in frames]
-
-
 def test_uniform_takes_the_middles_of_equal_parts(ramp):
   frames = list(video.sample(ramp, {'uniform': 4}, 32))
-  assert levels(frames) == [5, 15, 25, 35]
+  assert levels_of(frames) == [5, 15, 25, 35]
   assert [f.time for f in frames] == pytest.approx([0.5, 1.5, 2.5, 3.5], abs=0.01)
   assert frames[0].image.shape == (32, 32, 3)
   assert frames[0].image.dtype == np.uint8
@@ -32,7 +27,7 @@ def test_uniform_takes_the_middles_of_equal_parts(ramp):
 
 def test_every_takes_each_nth_frame(ramp):
   frames = list(video.sample(ramp, {'every': 15}, 32))
-  assert levels(frames) == [0, 15, 30]
+  assert levels_of(frames) == [0, 15, 30]
   assert [f.time for f in frames] == pytest.approx([0.0, 1.5, 3.0])
 
 
@@ -40,20 +35,34 @@ def test_fps_follows_time_not_frames(tmp_path):
   # Two frames a second at first, then ten, then two.
   times = [0, 5, *range(10, 20), 20, 25, 30]
   path = write_video(tmp_path / 'uneven.mp4', video_files.ramp(15), times=times)
-  assert levels(video.sample(path, {'fps': 1}, 32)) == [0, 2, 12, 14]
+  assert levels_of(video.sample(path, {'fps': 1}, 32)) == [0, 2, 12, 14]
   # More than there are: what is on screen is repeated.
-  assert levels(video.sample(path, {'fps': 4}, 32)) == [0, 0, 1, 1, 2, 4, 7, 9, 12, 12, 13, 13, 14]
+  assert levels_of(video.sample(path, {'fps': 4}, 32)) == [
+    0,
+    0,
+    1,
+    1,
+    2,
+    4,
+    7,
+    9,
+    12,
+    12,
+    13,
+    13,
+    14,
+  ]
 
 
 def test_fps_ends_with_the_video(ramp):
-  assert levels(video.sample(ramp, {'fps': 1}, 32)) == [0, 10, 20, 30]
+  assert levels_of(video.sample(ramp, {'fps': 1}, 32)) == [0, 10, 20, 30]
 
 
 def test_uniform_repeats_frames_of_a_short_video(tmp_path):
   path = write_video(tmp_path / 'short.mp4', [gray(10), gray(60)])
-  assert levels(video.sample(path, {'uniform': 6}, 32)) == [0, 0, 0, 10, 10, 10]
+  assert levels_of(video.sample(path, {'uniform': 6}, 32)) == [0, 0, 0, 10, 10, 10]
   single = write_video(tmp_path / 'single.mp4', [gray(60)])
-  assert levels(video.sample(single, {'uniform': 3}, 32)) == [10, 10, 10]
+  assert levels_of(video.sample(single, {'uniform': 3}, 32)) == [10, 10, 10]
 
 
 def test_frames_are_scaled_and_cropped_to_the_centre(tmp_path):
@@ -161,5 +170,5 @@ def test_damage_in_the_middle_is_noted_and_skipped(tmp_path):
 
 def test_a_caller_may_stop_early(ramp):
   frames = video.sample(ramp, {'every': 1}, 32)
-  assert levels([next(frames)]) == [0]
+  assert levels_of([next(frames)]) == [0]
   frames.close()

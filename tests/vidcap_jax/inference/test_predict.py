@@ -171,3 +171,35 @@ def test_sampling_depends_on_the_place_as_in_evaluation(restored, tmp_path, caps
   videos = [Video(name, (), {'image': array}) for name in ids]
   assert made == captioning.captioner_of(again, predict.BATCH)(videos, ids)
   assert len({video['log_prob'] for video in made}) == len(ids)
+
+
+def test_pictures_and_folders_of_frames(restored, tmp_path, capsys):
+  image = pytest.importorskip('PIL.Image')
+  images = [gray(20 * i) for i in range(1, 12)]
+  (tmp_path / 'frames').mkdir()
+  (tmp_path / 'photos').mkdir()
+  for i, frame in enumerate(images):
+    image.fromarray(frame).save(tmp_path / 'frames' / f'f{i}.png')
+  for name in ('cat.jpg', 'dog.webp'):
+    image.fromarray(gray(99)).save(tmp_path / 'photos' / name)
+  (tmp_path / 'photos' / 'bird.png').write_text('no picture')
+  image.fromarray(images[0]).save(tmp_path / 'one.png')
+  write_video(tmp_path / 'frames.mp4', images)
+  inputs = ','.join(str(tmp_path / n) for n in ('one.png', 'frames/', 'photos', 'frames.mp4'))
+  capsys.readouterr()
+  assert predict.predict(restored, inputs) == 1
+  out, err = capsys.readouterr()
+  captions = [json.loads(line) for line in out.splitlines()]
+  ids = ['one', 'frames', 'cat', 'dog', 'frames']
+  assert [caption['video_id'] for caption in captions] == ids
+  assert 'bird.png: ' in err
+  np.testing.assert_allclose(captions[1]['log_prob'], captions[4]['log_prob'], rtol=0.01)
+
+  single = [where for where, _ in videos_of(restored_provenance(restored), inputs, 'single')]
+  assert len(single) == 1 + 11 + 3 + 1
+  with pytest.raises(DataError, match='--frame_rate=fast'):
+    videos_of(restored_provenance(restored), inputs, frame_rate='fast')
+
+
+def restored_provenance(restored):
+  return predict._joint_provenance([restored])
