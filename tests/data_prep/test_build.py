@@ -84,8 +84,9 @@ def test_files_with_commas(source):
   (source / 'more.csv').write_text('id,caption,split\nv3,again,train\n')
   args = [a for a in arguments(source) if 'annotations' not in a]
   assert main([*args, f'--annotations={source}/a,b.csv']) == 0
-  assert main([*args, f'--annotations={source}/more.csv,{source}/more.csv', '--overwrite']) == 0
-  assert open_split(source / 'out', 'train')[0].captions == ('again', 'again')
+  (source / 'others.csv').write_text('id,caption,split\nv3,other,train\n')
+  assert main([*args, f'--annotations={source}/more.csv,{source}/others.csv', '--overwrite']) == 0
+  assert open_split(source / 'out', 'train')[0].captions == ('again', 'other')
 
 
 def records(source, split='train'):

@@ -1,10 +1,11 @@
 """Annotations: what every reader fills, by adding the entries of its files."""
 
 import dataclasses
+import filecmp
 import pathlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vidcap_jax.annotations.files import malformed
@@ -71,13 +72,23 @@ class Annotations:
   left_out: dict[str, list[str]] = dataclasses.field(default_factory=dict)
   notes: list[str] = dataclasses.field(default_factory=list)
   undecided: str = ''
+  _files: list[pathlib.Path] = dataclasses.field(default_factory=list, repr=False)
+  # The first file that names each video.
+  _file_of: dict[str, pathlib.Path] = dataclasses.field(default_factory=dict, repr=False)
 
   def add_file(self, path: pathlib.Path, entries: Iterable[Located]) -> None:
     """Adds a file's entries.
 
+    Captions that a video has in several files are all kept, and a note counts such videos.
+
     Raises:
-      DataError: some entries can't be used; they are named by place.
+      DataError: some entries can't be used, or contradict those of an earlier file; they are named
+        by place. Or the file repeats an earlier one.
     """
+    if repeated := next((file for file in self._files if _same_content(file, path)), None):
+      raise DataError(f'{path}: the same file as {repeated}; give it once')
+    self._files.append(path)
+    earlier = {video_id: len(video.captions) for video_id, video in self.videos.items()}
     problems = []
     for where, entry in entries:
       if isinstance(entry, str):
@@ -89,6 +100,35 @@ class Annotations:
         problems.append((where, str(error)))
     if problems:
       raise malformed(path, problems)
+    self._note_shared(path, earlier)
+
+  def _note_shared(self, path: pathlib.Path, earlier: Mapping[str, int]) -> None:
+    """Notes the videos that have captions in a file and in earlier ones.
+
+    Args:
+      path: the file, whose entries have been added.
+      earlier: video id -> number of captions in earlier files.
+
+    Raises:
+      DataError: all captions of the file are in earlier files.
+    """
+    added = {i: v.captions[earlier.get(i, 0) :] for i, v in self.videos.items()}
+    shared = [i for i, count in earlier.items() if count and added[i]]
+    if not shared:
+      return
+    known = {i: set(self.videos[i].captions[: earlier[i]]) for i in shared}
+    equal = sum(caption in known[i] for i in shared for caption in added[i])
+    files = ', '.join(map(str, dict.fromkeys(self._file_of[i] for i in shared)))
+    ids = f'{len(shared)} videos ({", ".join(shared[:3])}{", …" if len(shared) > 3 else ""})'
+    if equal == sum(map(len, added.values())):
+      raise DataError(
+        f'{path}: all its captions, of {ids}, are in {files} too and would count twice; give one '
+        'of the files'
+      )
+    self.notes.append(
+      f'{ids} have captions in {path} and in {files}, and are taken for the same videos'
+      + (f'; {equal} captions are in both' if equal else '')
+    )
 
   def add(self, entry: Entry) -> None:
     """Adds an entry; a video may have any number of them. Empty captions are left out.
@@ -103,6 +143,8 @@ class Annotations:
     if not isinstance(captions, list | tuple) or not all(isinstance(c, str) for c in captions):
       raise DataError(f'captions of {video_id!r} are neither a text nor a list of texts')
     video = self.videos.setdefault(video_id, AnnotatedVideo(video_id))
+    if self._files:
+      self._file_of.setdefault(video_id, self._files[-1])
     if self.for_scoring:
       video.captions += captions
     else:
@@ -110,7 +152,7 @@ class Annotations:
       _set_category(video, entry.category)
     self._set_split(video, entry.split)
     if isinstance(entry.source, str) and entry.source.strip():
-      video.source = entry.source.strip()
+      self._set_source(video, entry.source.strip())
 
   def _add_cleaned(self, video: AnnotatedVideo, captions: Iterable[str]) -> None:
     for caption in captions:
@@ -128,14 +170,38 @@ class Annotations:
     split = value.strip() if self.for_scoring else normalize_split(value)
     if video.split is not None and usual_name(video.split) != usual_name(split):
       raise DataError(
-        f'video {video.video_id!r} is in split {split!r} here and in {video.split!r} before; '
-        'a video belongs to one split'
+        f'video {video.video_id!r} is in split {split!r} here and in {video.split!r} '
+        f'{self._before(video)}; a video belongs to one split'
       )
     video.split = video.split or split
+
+  def _set_source(self, video: AnnotatedVideo, source: str) -> None:
+    """Sets a video's source; scorers, which don't use it, take the last one."""
+    known = video.source
+    if known and not self.for_scoring and not _same_source(known, source):
+      raise DataError(
+        f'video {video.video_id!r} is {source!r} here and {known!r} {self._before(video)}; ids of '
+        'different videos must differ'
+      )
+    video.source = source
+
+  def _before(self, video: AnnotatedVideo) -> str:
+    """Where an earlier entry of a video is, for messages."""
+    file = self._file_of.get(video.video_id)
+    return 'before' if file in (None, self._files[-1]) else f'in {file}'
 
   def leave_out(self, reason: str, video_id: str) -> None:
     """Counts a caption that is left out."""
     self.left_out.setdefault(reason, []).append(video_id)
+
+
+def _same_content(file: pathlib.Path, other: pathlib.Path) -> bool:
+  return file.is_file() and other.is_file() and filecmp.cmp(file, other, shallow=False)
+
+
+def _same_source(source: str, other: str) -> bool:
+  """Whether two sources are the same; one may have folders in front of the name."""
+  return source == other or source.endswith(f'/{other}') or other.endswith(f'/{source}')
 
 
 def read_id(value) -> str:

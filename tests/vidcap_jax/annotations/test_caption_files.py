@@ -288,3 +288,19 @@ def test_lists_of_ids_choose_a_split(tmp_path):
   path = write(tmp_path / 'r.json', MSRVTT)
   listed = write(tmp_path / 'val_list.txt', 'video_id\nvideo1\n')
   assert list(caption_files.read_references(path, 'val', listed)) == ['video1']
+
+
+def test_a_split_belongs_to_the_video_not_to_the_row(tmp_path):
+  rows = ['v1,a man one,train', 'v2,a dog runs,val', 'v2,a dog is running,', 'v3,a cow,train']
+  path = tmp_path / 'r.csv'
+  path.write_text('\n'.join(['video_id,caption,split', *rows]))
+  assert caption_files.read_references(path, 'val') == {'v2': ['a dog runs', 'a dog is running']}
+
+
+def test_a_lone_quote_is_refused_by_line(tmp_path):
+  path = tmp_path / 'q.csv'
+  path.write_text(
+    'video_id,caption\nv1,"a person plays guitar on stage\nv1,x\nv2,"a dog" is running\n'
+  )
+  with pytest.raises(DataError, match='q.csv: line 2: .*quote'):
+    caption_files.read_references(path)
