@@ -18,7 +18,7 @@ from data_prep.dataset.builder import Options
 from data_prep.dataset.builder import build as build_data_set
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.evaluation import java, metrics
+from vidcap_jax.evaluation import metrics, ptb_tokenizer
 from vidcap_jax.training import experiment
 from vidcap_jax.training.metric_log import Journal
 
@@ -148,7 +148,7 @@ def without_java():
   """Splits captions at spaces: for the words of this data set that is what the tokeniser does."""
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(
-      java, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions]
+      ptb_tokenizer, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions]
     )
     yield
 

@@ -1,4 +1,4 @@
-"""Finds Java, and runs the PTB tokeniser with it."""
+"""Finds Java, and what the scorers' Java programs have in common."""
 
 import functools
 import importlib.resources
@@ -7,22 +7,11 @@ import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Sequence
 
-from vidcap_jax.data.tokenizers import normalize, without_joiners
 from vidcap_jax.errors import UserError
 
 # METEOR reads and writes numbers with the locale's decimal separator, so Java runs in English.
 OPTIONS = ('-Duser.language=en', '-Duser.country=US', '-Dfile.encoding=UTF-8')
-
-# Tokens that the usual evaluation scripts drop after tokenising. They list brackets in upper case,
-# but the text is lower case by then, so '-lrb-' stays. Dropping it would change published scores.
-PUNCTUATION = frozenset(
-  ["''", "'", '``', '`', '-LRB-', '-RRB-', '-LCB-', '-RCB-']
-  + ['.', '?', '!', ',', ':', '-', '--', '...', ';']
-)
-
-TOKENISER_SECONDS = 900.0
 
 
 class MetricError(UserError):
@@ -78,42 +67,6 @@ def sanitise(text: str) -> str:
   which would assign all later captions to the wrong videos.
   """
   return ' '.join(text.encode('utf-8', 'replace').decode('utf-8').split())
-
-
-def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> list[str]:
-  """Captions as the metrics compare them: PTB tokens, lower-cased, without punctuation.
-
-  One Java process takes all captions on its standard input, so nothing is written to disk.
-
-  Args:
-    captions: any text; it is normalized and sanitised first.
-    time_limit: seconds for the whole run.
-
-  Returns:
-    For each caption its tokens, joined by spaces; '' if it has only punctuation.
-
-  Raises:
-    MetricError: Java is missing, failed, or ran over the time limit.
-  """
-  if not captions:
-    return []
-  command = [require_java(), *OPTIONS, '-cp', packaged('tokenizer', 'stanford-corenlp-3.4.1.jar')]
-  command += ['edu.stanford.nlp.process.PTBTokenizer', '-preserveLines', '-lowerCase']
-  text = ''.join(sanitise(without_joiners(normalize(c))) + '\n' for c in captions)
-  try:
-    done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=time_limit)
-  except subprocess.TimeoutExpired:
-    raise MetricError(
-      f'the PTB tokeniser took more than {time_limit:.0f} s for {len(captions)} captions'
-    ) from None
-  lines = done.stdout.decode('utf-8').split('\n')[:-1]
-  if done.returncode != 0 or len(lines) != len(captions):
-    raise MetricError(
-      f'the PTB tokeniser gave {len(lines)} lines for {len(captions)} captions '
-      f'(exit status {done.returncode}): {tail(done.stderr)}'
-    )
-  # Only at spaces: a token may contain a no-break space ('1 1/2').
-  return [' '.join(w for w in line.rstrip().split(' ') if w not in PUNCTUATION) for line in lines]
 
 
 def tail(stderr: bytes) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.tokenizers import separate_characters
 from vidcap_jax.errors import ConfigError, DataError, UserError
-from vidcap_jax.evaluation import java, meteor
+from vidcap_jax.evaluation import meteor, ptb_tokenizer
 from vidcap_jax.evaluation.java import MetricError, require_java
 from vidcap_jax.files import check_output
 
@@ -159,7 +159,9 @@ def score(
 
 def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
   """Captions as the scorers compare them: tokens joined by spaces."""
-  return java.tokenize([separate_characters(c) for c in captions] if by_character else captions)
+  return ptb_tokenizer.tokenize(
+    [separate_characters(c) for c in captions] if by_character else captions
+  )
 
 
 def _score_one(metric: str, gold: dict, tokens: dict) -> dict:

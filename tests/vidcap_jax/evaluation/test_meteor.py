@@ -75,10 +75,10 @@ def test_the_process_ends_with_the_object(fake_java):
 
 
 def test_an_error_of_another_metric_ends_a_hanging_meteor(fake_java, monkeypatch):
-  from vidcap_jax.evaluation import java, metrics
+  from vidcap_jax.evaluation import metrics, ptb_tokenizer
 
   fake_java('time.sleep(60)')
-  monkeypatch.setattr(java, 'tokenize', lambda captions: list(captions))
+  monkeypatch.setattr(ptb_tokenizer, 'tokenize', lambda captions: list(captions))
   monkeypatch.setattr(metrics, '_score_one', lambda *a: 1 / 0)
   began = time.monotonic()
   with pytest.raises(ZeroDivisionError):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import java, metrics
+from vidcap_jax.evaluation import metrics, ptb_tokenizer
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.metrics import MetricError, score
 
@@ -197,4 +197,4 @@ def test_tokens_equal_the_golden_ones(golden):
     tokens += [c for refs in expected['tokenised']['refs'].values() for c in refs]
     captions += expected['hyps'].values()
     tokens += expected['tokenised']['hyps'].values()
-  assert java.tokenize(captions) == tokens
+  assert ptb_tokenizer.tokenize(captions) == tokens
