@@ -177,6 +177,10 @@ def base() -> ConfigDict:
   # replicated | vocabulary (matrices over words are sharded over `model`) | full (all that divides
   # is sharded over `data`).
   c.mesh.params = 'replicated'
+  # A key that is not listed above is refused; these sections have keys of their own.
+  c.lock()
+  for section in (c.model, c.objective, c.stages, c.data.recipe.streams):
+    section.unlock()
   return c
 
 

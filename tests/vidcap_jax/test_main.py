@@ -117,6 +117,15 @@ def test_settings_that_do_not_fit(flag, message, command, tiny_data, tmp_path):
   assert re.search(message, err)
 
 
+def test_a_key_that_a_config_file_invents_is_refused(command, tmp_path):
+  file = tmp_path / 'own.py'
+  lines = ('from configs import common', 'def get_config():', '  c = common.base()')
+  file.write_text('\n'.join((*lines, '  c.train.epoch = 3.0', '  return c.lock()')))
+  code, out, err = command(f'--config={file}', '--print_config')
+  assert (code, out) == (1, '')
+  assert re.fullmatch("error: --config: .*own.py, line 4: .*'epoch'.* epochs.*\n", err)
+
+
 def test_the_config_is_printed_without_workdir_or_data(command, monkeypatch):
   monkeypatch.chdir(ROOT)
   arguments = ('--config=configs/vatex_fusion.py:spatial', '--print_config')

@@ -4,6 +4,7 @@ import difflib
 import itertools
 import re
 import sys
+import traceback
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -177,10 +178,25 @@ def parse(argv: list[str]) -> list[str]:
   except flags.Error as error:
     # Errors in a config file come with a whole traceback, and what happened at its end.
     sys.exit('error: ' + re.sub(r'^[a-z_.]+ConfigError: ', '--config: ', _last_line(error)))
-  except (AttributeError, KeyError, TypeError, ValueError):
+  except (AttributeError, KeyError, TypeError, ValueError) as error:
+    if problem := _unknown_key_in_file(error):
+      sys.exit(f'error: --config: {problem}')
     if not (problems := _unknown_keys(argv)):
       raise
     sys.exit(f'error: {"; ".join(problems)}')
+
+
+def _unknown_key_in_file(error: Exception) -> str:
+  """A message about a key that a config file sets and ``configs/common.py`` lacks; '' if none."""
+  found = re.search(r'Key "(\w+)" does not exist and cannot be added', str(error))
+  trace = traceback.extract_tb(error.__traceback__)
+  frames = [f for f in trace if 'site-packages' not in f.filename and f.filename != __file__]
+  if not found or not any(frame.name == 'get_config' for frame in frames):
+    return ''
+  near = re.findall(r'Did you mean "(\w+)"', str(error))
+  hint = f'did you mean {near[-1]}?' if near else 'configs/common.py explains them all'
+  at = f'{frames[-1].filename}, line {frames[-1].lineno}'
+  return f'{at}: there is no key {found[1]!r} in this section; {hint}'
 
 
 # What int() and float() say, in words for those who don't write Python.
