@@ -71,14 +71,18 @@ def print_phases() -> None:
 
     return printing
 
-  by_shape, make_validator, write = compiled.by_shape, train.make_validator, experiment.write_json
+  by_shape, make_validator, write = (
+    compiled.compile_by_shape,
+    train.make_validator,
+    experiment.write_json,
+  )
 
   def write_json(path, data):
     if path.name == 'stages.json':
       print('phase: between', flush=True)
     write(path, data)
 
-  compiled.by_shape = lambda *args: before('step', by_shape(*args))
+  compiled.compile_by_shape = lambda *args: before('step', by_shape(*args))
   train.make_validator = lambda *args: before('evaluation', make_validator(*args))
   checkpoint.save = before('save', checkpoint.save)
   evaluate.evaluate = before('evaluation', evaluate.evaluate)

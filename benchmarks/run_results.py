@@ -9,7 +9,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.training.metric_log import TIMING, read_journal
+from vidcap_jax.training.metric_log import TIMING, read_metric_log
 
 
 def read_run(workdir: pathlib.Path) -> dict:
@@ -18,7 +18,7 @@ def read_run(workdir: pathlib.Path) -> dict:
     str(path.relative_to(workdir)): path.read_text()
     for path in sorted(workdir.glob('eval/**/captions.json'))
   }
-  records = [{k: v for k, v in r.items() if k not in TIMING} for r in read_journal(workdir)]
+  records = [{k: v for k, v in r.items() if k not in TIMING} for r in read_metric_log(workdir)]
   checkpoints = {
     str(path.relative_to(workdir)): read_checkpoint(path)
     for path in sorted(workdir.glob('checkpoints/*/*'))

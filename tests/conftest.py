@@ -80,7 +80,7 @@ def tiny_run(tiny_data, tmp_path_factory) -> pathlib.Path:
   folder = tmp_path_factory.mktemp('run')
   workdir, shots = folder / 'whole', folder / 'shots'
   moments = {('train', 3), ('saving', 6), ('val', 16), ('trained', 0)}
-  with tiny.without_java(), tiny.photographed(workdir, shots, moments):
+  with tiny.without_java(), tiny.copied_at(workdir, shots, moments):
     return tiny.run(tiny.get_config(tiny_data), workdir)
 
 

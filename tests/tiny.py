@@ -20,7 +20,7 @@ from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.evaluation import metrics, ptb_tokenizer
 from vidcap_jax.training import experiment
-from vidcap_jax.training.metric_log import Journal
+from vidcap_jax.training.metric_log import MetricLog
 
 COLOURS = ('red', 'green', 'blue')
 ACTIONS = ('rises', 'falls', 'spins fast')
@@ -38,7 +38,7 @@ def build(
     splits: of the videos v0, v1, …
     refer: the splits whose videos have captions: v0 has one, v1 two and so on up to four.
     channels: of the only stream, 'image'.
-    max_frames: that are kept of it.
+    max_frames: most frames kept of a video.
     sidecar: what is known of the stream: extractor, version, sampling.
   """
   folder = pathlib.Path(folder)
@@ -115,7 +115,7 @@ def short_config(data: str) -> ConfigDict:
 
 
 def fused_config(data) -> ConfigDict:
-  """Two captioners and an embedding, a few steps each; the result is what they say together."""
+  """Two captioners and an embedding, a few steps each; the result is their fusion."""
   config = small_config(data, epochs=2.0)
   with config.unlocked():
     embedding = vatex_fusion.embedding(small=True)
@@ -176,7 +176,7 @@ def unscored_by_java():
 
 
 @contextlib.contextmanager
-def photographed(workdir: pathlib.Path, folder: pathlib.Path, moments):
+def copied_at(workdir: pathlib.Path, folder: pathlib.Path, moments):
   """Copies WORKDIR to FOLDER/WHAT-STEP at moments (what, step) of a run inside.
 
   A process that is killed leaves its folder as it was: a copy made at that moment, while
@@ -184,28 +184,28 @@ def photographed(workdir: pathlib.Path, folder: pathlib.Path, moments):
   that record is written; 'saving', as soon as a checkpoint has begun to be saved; 'trained'.
   """
 
-  def shoot(what, step):
+  def copy_folder(what, step):
     if (what, step) in moments:
       with contextlib.suppress(shutil.Error):  # files that are renamed meanwhile
         shutil.copytree(workdir, folder / f'{what}-{step}')
 
-  write, save, write_json = Journal.write, checkpoint.save, experiment.write_json
+  write, save, write_json = MetricLog.write, checkpoint.save, experiment.write_json
 
   def writing(self, step, kind, values):
-    shoot(kind, step)
+    copy_folder(kind, step)
     write(self, step, kind, values)
 
   def saving(manager, step, *rest):
     save(manager, step, *rest)
-    shoot('saving', step)
+    copy_folder('saving', step)
 
   def writing_json(path, data):
     if path.name == 'stages.json':
-      shoot('trained', 0)
+      copy_folder('trained', 0)
     write_json(path, data)
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(Journal, 'write', writing)
+    patch.setattr(MetricLog, 'write', writing)
     patch.setattr(checkpoint, 'save', saving)
     patch.setattr(experiment, 'write_json', writing_json)
     yield

@@ -1,4 +1,4 @@
-"""A config's settings as a run saves them, which of them differ, and which a stage can't change."""
+"""Configs as a run saves them, their differences, and the settings that no stage can change."""
 
 import json
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 ABSENT = '(absent)'
-# Settings of a whole run: a change of them for one stage would be read by nobody.
-_OF_RUN = (
+# Settings of a whole run. A stage that changes them is refused, as the change would have no effect.
+_RUN_SETTINGS = (
   *('source', 'seeds', 'order', 'stages', 'data.recipe.', 'eval.splits'),
   *('mesh.data', 'mesh.model', 'runtime.'),
 )
@@ -19,8 +19,8 @@ def as_saved(config: ConfigDict) -> dict:
   return json.loads(json.dumps(config.to_dict()))
 
 
-def differing(one: Mapping, other: Mapping) -> dict[str, tuple[Any, Any]]:
-  """Dotted name -> both values, ``ABSENT`` where a config lacks it, of all that are not equal.
+def differences(one: Mapping, other: Mapping) -> dict[str, tuple[Any, Any]]:
+  """Dotted name -> both values, of all that are not equal; ``ABSENT`` where a config lacks it.
 
   Args:
     one, other: nested dicts, as from ``as_saved``.
@@ -30,9 +30,9 @@ def differing(one: Mapping, other: Mapping) -> dict[str, tuple[Any, Any]]:
   return {key: (x, y) for key, (x, y) in both.items() if x != y}
 
 
-def of_run(changes: Mapping) -> list[str]:
-  """Dotted names of those changes, a nested dict, that can't be made for one stage."""
-  return [key for key in _flat(changes) if key.startswith(_OF_RUN)]
+def run_settings(changes: Mapping) -> list[str]:
+  """Dotted names of the changes, a nested dict, that can't be made for one stage."""
+  return [key for key in _flat(changes) if key.startswith(_RUN_SETTINGS)]
 
 
 def _flat(tree: Mapping, prefix: str = '') -> dict[str, Any]:

@@ -5,7 +5,7 @@
   python -m vidcap_jax.main --mode=predict --checkpoint=WORKDIR --inputs=clip.mp4,more/
   python -m vidcap_jax.main --mode=export --checkpoint=WORKDIR --out=DIR
 
-Started again with the same flags, training goes on where it was stopped. Any config key can be
+Started again with the same flags, training resumes where it was stopped. Any config key can be
 changed by a flag, e.g. --config.train.epochs=3; --print_config lists all with their meanings.
 
 On several machines the same command is started on each; see docs/distributed.md.
@@ -26,7 +26,7 @@ flags.adopt_module_key_flags(command_line)  # --help shows them
 
 
 def _run_mode() -> int:
-  """Runs the mode, with the other processes if there are any; the exit code."""
+  """Runs the mode, together with any other processes; returns the exit code."""
   command_line.check()
   if command_line.prints_config():
     from vidcap_jax.cli import modes
@@ -36,7 +36,7 @@ def _run_mode() -> int:
   process = cluster.find_process(environment, *command_line.process_flags())
   from vidcap_jax import files
   from vidcap_jax.cli import modes
-  from vidcap_jax.distributed import jobs  # heavy: after --help and what is wrong above
+  from vidcap_jax.distributed import jobs  # slow to import, so after --help and the checks above
 
   bounds = command_line.PEER_TIMEOUT.value, command_line.START_TIMEOUT.value
   code = 1
@@ -46,20 +46,20 @@ def _run_mode() -> int:
 
 
 def main(argv: list[str]) -> int:
-  """The entry point; errors that the user can mend are printed without a traceback."""
+  """The entry point; errors that the user can correct are printed without a traceback."""
   try:
-    logging.set_verbosity(logging.WARNING)  # Orbax tells of each file it touches
+    logging.set_verbosity(logging.WARNING)  # Orbax logs each file that it touches
     if argv[1:]:
       raise UserError(f'unknown argument {argv[1]!r}; flags look like --name=value')
     return _run_mode()
   except UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
-  except BrokenPipeError:  # whoever read the captions has enough of them, e.g. head
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second one at exit
+  except BrokenPipeError:  # the reader of the captions has closed the pipe, e.g. head
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second error at exit
     return 0 if MODE.value == 'predict' else 128 + signal.SIGPIPE  # as a shell reports it
   except KeyboardInterrupt:
-    again = '; the same command goes on from the last checkpoint' if MODE.value == 'train' else ''
+    again = '; the same command resumes from the last checkpoint' if MODE.value == 'train' else ''
     print(f'Ctrl-C: ended{again}', file=sys.stderr)
     return 130
 

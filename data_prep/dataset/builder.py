@@ -114,7 +114,7 @@ def _existing(out: pathlib.Path, planned: BuildPlan) -> Manifest | None:
 def _difference(out: pathlib.Path, manifest: Manifest, options: Options) -> str:
   """The message that the folder's data set was built from something else."""
   saved = {k: v for k, v in manifest.source.items() if k not in _NOT_OPTIONS}
-  changed = config_diff.differing(saved, recorded(options))
+  changed = config_diff.differences(saved, recorded(options))
   if changed:
     changes = ', '.join(f'{k} {a!r} there, {b!r} now' for k, (a, b) in changed.items())
     what = f'Different: {changes}'

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 240
@@ -63,6 +63,6 @@ def test_processes_do_not_outlive_a_killed_launcher(tiny_data, tmp_path):
     out, _ = again.communicate(timeout=SECONDS)
   assert again.returncode == 0, out
   assert '[0] [xe] step 8/8' in out
-  steps = [record['step'] for record in read_journal(workdir) if record['kind'] == 'train']
+  steps = [record['step'] for record in read_metric_log(workdir) if record['kind'] == 'train']
   assert steps == sorted(set(steps))
   assert steps[-1] == 8

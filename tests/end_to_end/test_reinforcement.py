@@ -6,9 +6,9 @@ from ml_collections import ConfigDict
 from benchmarks import run_results
 from configs import common
 from tests import tiny
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.training import experiment
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 REPORTED = {'reward', 'baseline', 'reward_cider', 'words', 'ended', 'distinct', 'entropy'}
 
@@ -34,7 +34,7 @@ def rl_config(data, *, objective=None, **rl) -> ConfigDict:
 
 
 def records(workdir, kind='train'):
-  return [r for r in read_journal(workdir) if r['kind'] == kind and r['stage'] == 'rl']
+  return [r for r in read_metric_log(workdir) if r['kind'] == kind and r['stage'] == 'rl']
 
 
 @pytest.fixture(scope='module')
@@ -42,7 +42,7 @@ def finished(tiny_data, tmp_path_factory):
   """The workdir of a finished run, and its state in the middle of the second stage."""
   folder = tmp_path_factory.mktemp('rl')
   config = rl_config(tiny_data, checkpoint={'every_steps': 1})
-  with tiny.without_java(), tiny.photographed(folder / 'whole', folder / 'shots', {('saving', 3)}):
+  with tiny.without_java(), tiny.copied_at(folder / 'whole', folder / 'shots', {('saving', 3)}):
     return config, tiny.run(config, folder / 'whole'), folder / 'shots' / 'saving-3'
 
 
@@ -74,7 +74,7 @@ def test_collapse_ends_the_stage_and_keeps_the_best(tiny_data, tmp_path, capsys)
   assert 'samples have collapsed: for 10 steps they earned less than' in said
   assert [r['collapsed'] for r in records(tmp_path)] == [4, 8]
   assert [r['step'] for r in records(tmp_path, 'val')] == [2, 4, 6, 8, 10]
-  assert experiment.restore.finished_stages(tmp_path)['rl']['stopped']
+  assert restore.finished_stages(tmp_path)['rl']['stopped']
 
 
 def test_it_does_not_begin_from_nothing(tiny_data, tmp_path):

@@ -15,7 +15,7 @@ from benchmarks import run_results
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.training import loop, train
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, 'PYTHONPATH': str(ROOT)}
@@ -113,7 +113,7 @@ def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
   assert code == 143, said
   assert 'Traceback' not in said
   assert re.search('restored step [68] ', said)
-  saved = max(r['step'] for r in read_journal(tmp_path / 'work') if r['kind'] == 'train')
+  saved = max(r['step'] for r in read_metric_log(tmp_path / 'work') if r['kind'] == 'train')
   assert 10 <= saved < 16
   assert f'SIGTERM: saved step {saved} of stage' in said
   assert (tmp_path / 'work' / 'checkpoints' / 'xe' / str(saved)).is_dir()

@@ -1,6 +1,5 @@
-"""The flags, and parsing them: what is wrong is told in a line, with config keys that are near."""
+"""The flags and their parsing; an error is one line and suggests config keys with similar names."""
 
-import difflib
 import itertools
 import re
 import sys
@@ -9,6 +8,7 @@ import traceback
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
+from vidcap_jax.config_section import near_keys
 from vidcap_jax.errors import UserError
 
 CONFIG = config_flags.DEFINE_config_file(
@@ -31,7 +31,7 @@ CHECKPOINT = flags.DEFINE_string(
   'folder; several, with commas between, caption together (not exported).',
 )
 WEIGHTS = flags.DEFINE_list(
-  'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: alike.'
+  'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: equal.'
 )
 FALLBACK = flags.DEFINE_string(
   'fallback', None, 'evaluate: a checkpoint that captions videos without the features of the first.'
@@ -67,22 +67,25 @@ DECODE = flags.DEFINE_multi_string(
   'evaluate, predict, export: changes a decoding setting, e.g. --decode=beam=3. Repeatable.',
 )
 COORDINATOR = flags.DEFINE_string(
-  'coordinator', None, 'Of several processes: HOST:PORT that process 0 listens on.'
+  'coordinator', None, 'With several processes: HOST:PORT that process 0 listens on.'
 )
 NUM_PROCESSES = flags.DEFINE_integer(
-  'num_processes', None, 'How many there are, where the environment does not say.', lower_bound=1
+  'num_processes',
+  None,
+  'Number of processes, if the environment does not define it.',
+  lower_bound=1,
 )
 PROCESS_ID = flags.DEFINE_integer(
-  'process_id', None, 'Which of them this is, from 0.', lower_bound=0
+  'process_id', None, 'Number of this process, from 0.', lower_bound=0
 )
 PEER_TIMEOUT = flags.DEFINE_float(
-  'peer_timeout', 60.0, 'Seconds within which all end when one is lost.', lower_bound=2.0
+  'peer_timeout', 60.0, 'Seconds after which all processes end when one is lost.', lower_bound=2.0
 )
 PROFILE = flags.DEFINE_string(
   'profile', None, 'train: FIRST:LAST, writes a trace of these steps to WORKDIR/profile.'
 )
 START_TIMEOUT = flags.DEFINE_float(
-  'start_timeout', 300.0, 'Seconds to wait for all to start.', lower_bound=1.0
+  'start_timeout', 300.0, 'Seconds to wait for all processes to start.', lower_bound=1.0
 )
 
 
@@ -97,7 +100,7 @@ _READ = {
   'train': (PROFILE, PRINT_CONFIG),
   'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
   'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
-  'export': (WEIGHTS, DECODE),  # the first to say that it takes one checkpoint alone
+  'export': (WEIGHTS, DECODE),  # export accepts --weights to report that it takes one checkpoint
 }
 
 
@@ -105,7 +108,7 @@ _OF_CHECKPOINT = {
   'config': 'the checkpoint has its own; decoding is changed by --decode=KEY=VALUE',
   'workdir': 'name the run with --checkpoint',
 }
-# What to give in place of a flag that a mode does not read.
+# What to use instead of a flag that a mode does not read.
 _INSTEAD = {
   'train': {
     'data': 'name the data set with --config.data.dir',
@@ -169,14 +172,14 @@ def parse(argv: list[str]) -> list[str]:
     rest = flags.FLAGS(argv)
     config = flags.FLAGS['config'].value
     if config is not None:
-      config.seed  # noqa: B018  ml_collections tells of a missing file when the config is used
+      config.seed  # noqa: B018  ml_collections reports a missing file when the config is used
     return rest
   except SystemExit:  # after --help, which absl counts as a failure
     sys.exit(0)
   except OSError as error:
     sys.exit(f'error: --config: {_last_line(error)}')
   except flags.Error as error:
-    # Errors in a config file come with a whole traceback, and what happened at its end.
+    # The message of an error in a config file is a traceback, whose last line is the error.
     sys.exit('error: ' + re.sub(r'^[a-z_.]+ConfigError: ', '--config: ', _last_line(error)))
   except (AttributeError, KeyError, TypeError, ValueError) as error:
     if problem := _unknown_key_in_file(error):
@@ -199,7 +202,7 @@ def _unknown_key_in_file(error: Exception) -> str:
   return f'{at}: there is no key {found[1]!r} in this section; {hint}'
 
 
-# What int() and float() say, in words for those who don't write Python.
+# Messages of int() and float(), in words for users who don't write Python.
 _PLAIN = {
   r"invalid literal for int\(\) with base 10: '.*'": 'not a whole number',
   r"could not convert string to float: '.*'": 'not a number',
@@ -215,7 +218,7 @@ def _last_line(error: Exception) -> str:
 
 
 def _unknown_keys(argv: list[str]) -> list[str]:
-  """What to say of each --config.KEY that the config file lacks."""
+  """A message for each --config.KEY that the config file lacks."""
   text = '\n'.join(argv)
   files = re.findall(r'^--?config[=\n](.+)', text, re.MULTILINE)
   known = _keys(flags.FLAGS['config'].parser.parse(files[-1])) if files else []
@@ -223,8 +226,7 @@ def _unknown_keys(argv: list[str]) -> list[str]:
   for key in re.findall(r'^--?(?:no)?config\.([^=\n]+)', text, re.MULTILINE):
     if not known or key in known:
       continue
-    near = [k for k in known if k.rpartition('.')[2] == key.rpartition('.')[2]]
-    near += [k for k in difflib.get_close_matches(key, known) if k not in near]
+    near = near_keys(key, known)
     hint = f'did you mean {" or ".join(near)}?' if near else 'configs/common.py explains them all'
     problems.append(f'--config.{key}: there is no such key; {hint}')
   return problems

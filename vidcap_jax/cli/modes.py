@@ -1,4 +1,4 @@
-"""What each --mode does with its flags."""
+"""The function of each --mode."""
 
 import pathlib
 import sys
@@ -26,7 +26,7 @@ from vidcap_jax.training import experiment, train
 
 
 def train_mode() -> int:
-  """Trains all stages; 143 after SIGTERM, as a shell reports what was stopped and did not fail."""
+  """Trains all stages; returns 143 after SIGTERM, the exit code that shells use for it."""
   config, workdir = required(command_line.CONFIG), epath.Path(required(command_line.WORKDIR))
   config.log.profile = command_line.PROFILE.value or config.log.profile
   runtime.apply(config.runtime)
@@ -49,7 +49,7 @@ def print_config_mode() -> int:
 
 
 def _recipe(config: ConfigDict) -> experiment.Recipe | None:
-  """What renders clips for a config without a data set; it needs the extra ``video``."""
+  """The module that renders clips for a config without a data set; needs the extra ``video``."""
   if config.data.dir or not config.data.recipe.videos:
     return None
   from data_prep.synthetic import clips
@@ -63,8 +63,7 @@ def evaluate_mode() -> int:
   output = command_line.OUTPUT.value
   if len(paths) > 1 and not output:
     raise UserError(
-      'what several checkpoints say together are the results of none of them; say where to write '
-      'them: --output=DIR'
+      'an ensemble of several checkpoints has no default output folder; pass --output=DIR'
     )
   given = command_line.FALLBACK.value
   path = restore.find_checkpoint(given, '--fallback') if given else None
@@ -79,7 +78,7 @@ def evaluate_mode() -> int:
 
 
 def predict_mode() -> int:
-  """Captions videos or feature files; 1 if some could not be."""
+  """Captions videos or feature files; returns 1 if some of them could not be captioned."""
   paths, weights = _checkpoints()
   first, *others = _restored(paths, _mesh())
   return predict.predict(
@@ -93,22 +92,22 @@ def predict_mode() -> int:
 
 
 def export_mode() -> int:
-  """Writes a checkpoint's decoders for other programs."""
+  """Exports the decoder of a checkpoint for other programs."""
   if jax.process_count() > 1:  # all would write the same folder
     raise UserError(
-      f'--mode=export is for one process, and here are {jax.process_count()}: start it once, '
-      'outside the job'
+      f'--mode=export runs in one process, not in {jax.process_count()}: start it once, outside '
+      'the job'
     )
   paths, _ = _checkpoints()
   if len(paths) > 1:
-    raise UserError('--mode=export takes one checkpoint; several together are not exported')
+    raise UserError('--mode=export takes one checkpoint, not an ensemble')
   (first,) = _restored(paths, _mesh())
   export.export(first, pathlib.Path(required(command_line.OUT)))
   return 0
 
 
 def _mesh() -> Mesh:
-  """All devices; stdout may be for captions alone, so what it is goes to stderr."""
+  """A mesh of all devices; it is logged to stderr, as stdout may be for captions alone."""
   mesh = make_mesh()
   if is_main() and jax.process_count() > 1:
     print(layout(mesh), file=sys.stderr, flush=True)
@@ -116,22 +115,22 @@ def _mesh() -> Mesh:
 
 
 def _checkpoints() -> tuple[list[epath.Path], list[float] | None]:
-  """Where those of --checkpoint are, and --weights of them: looked at before any is read."""
+  """The step folders of --checkpoint and their --weights, checked before any is read."""
   weights = command_line.weights()
   given = required(command_line.CHECKPOINT).split(',')
   if not all(given):
-    raise UserError(f'--checkpoint={",".join(given)}: there is no name beside one of the commas')
+    raise UserError(f'--checkpoint={",".join(given)}: an empty name before or after a comma')
   if weights and len(given) == 1:
-    raise UserError('--weights are of several checkpoints; there is one: leave them out')
+    raise UserError('--weights needs several checkpoints, and there is one: leave it out')
   if weights:
     check_weights(weights, len(given))
   return [restore.find_checkpoint(path) for path in given], weights
 
 
 def _restored(paths: Sequence[epath.Path], mesh: Mesh) -> list[Restored]:
-  """The checkpoints; of several the first, whose settings count, and those that caption with it."""
+  """Restores the checkpoints; of an ensemble, the settings of the first one apply."""
   members = [restore.restore(path, mesh, command_line.DECODE.value) for path in paths]
-  # How it computes is the checkpoint's; where compiled programs are kept is the training machine's.
+  # The checkpoint's runtime settings apply, but not the cache folder of the training machine.
   runtime.apply({**members[0].config.get('runtime', {}), 'compilation_cache': ''})
   return members
 
@@ -143,5 +142,5 @@ RUN = {
   'export': export_mode,
 }
 
-# The flag that says where a mode writes.
+# The flag that names a mode's output folder.
 RESULTS = {'train': '--workdir', 'evaluate': '--output', 'predict': None, 'export': '--out'}

@@ -22,8 +22,10 @@ def token_log_probs(logits: Array, targets: Array) -> Array:
   """Log-probability of each target word: logits (…, V) and targets (…,) to (…,)."""
   logits = at_least_float32(logits)
   # A masked sum instead of a gather: its gradient is a select, where a gather's is a scatter.
-  here = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == targets[..., None]
-  picked = jnp.where(here, logits, jnp.zeros_like(logits)).sum(axis=-1)
+  is_target = (
+    jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == targets[..., None]
+  )
+  picked = jnp.where(is_target, logits, jnp.zeros_like(logits)).sum(axis=-1)
   return picked - jax.nn.logsumexp(logits, axis=-1)
 
 

@@ -61,10 +61,10 @@ def multi_sample_loss(
 ) -> tuple[Array, Array]:
   """Minus the bound of captions (B, S, L), with dropout, summed over captions.
 
-  Rows are captions times K runs, all over the same memory; every run has its own dropout too.
+  Rows are captions times K runs, all over the same memory; each run has its own dropout.
 
   Args:
-    captioner: the model with the parameters to differentiate; its steps draw by their noise.
+    captioner: the model with the parameters to differentiate; its steps make random choices.
     key: of this step; all randomness comes from it.
     K: runs of each caption.
 
@@ -73,7 +73,7 @@ def multi_sample_loss(
     (``Extras.aux``), averaged over runs, are added to both.
 
   Raises:
-    ConfigError: the model draws nothing.
+    ConfigError: the model makes no random choices.
   """
   B, S, L = targets.shape
   rows = jnp.repeat(targets, K, axis=1)  # (B, S K, L), the runs of a caption side by side

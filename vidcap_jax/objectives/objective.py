@@ -22,7 +22,7 @@ def _no_tables(captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> Any
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-  """What a stage of training needs to know of its objective.
+  """The functions of an objective that a stage of training calls.
 
   Attributes:
     loss: (params, batch, inputs, key, epoch, state) -> (scalar to minimise, (report, state)).

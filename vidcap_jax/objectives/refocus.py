@@ -50,18 +50,18 @@ def key_frame_log_probs(scores: Array, mask: Array, key_frame: Array) -> tuple[A
 
   Returns:
     (B,) each, in at least float32; both are 0, without gradient, where there is no other valid
-    frame to choose or the key frame is none.
+    frame to choose or there is no key frame.
   """
   scores = at_least_float32(scores)
-  here = jnp.arange(mask.shape[1], dtype=key_frame.dtype)[None] == key_frame[:, None]
-  others = mask & ~here
-  choice = (mask & here).any(axis=-1) & others.any(axis=-1)
+  is_key_frame = jnp.arange(mask.shape[1], dtype=key_frame.dtype)[None] == key_frame[:, None]
+  others = mask & ~is_key_frame
+  choice = (mask & is_key_frame).any(axis=-1) & others.any(axis=-1)
   # Without a choice both sums run over all frames, so that they cancel and their gradients do.
-  total = lambda kept: jax.nn.logsumexp(  # noqa: E731
-    jnp.where(kept | ~choice[:, None], scores, -jnp.inf), axis=-1
+  total = lambda frames: jax.nn.logsumexp(  # noqa: E731
+    jnp.where(frames | ~choice[:, None], scores, -jnp.inf), axis=-1
   )
   whole = total(mask)
-  return total(mask & here) - whole, total(others) - whole
+  return total(mask & is_key_frame) - whole, total(others) - whole
 
 
 def _eq19(change: Array, chosen: Array, others: Array) -> Array:
@@ -77,7 +77,7 @@ def _eq21(change: Array, chosen: Array, others: Array) -> Array:
 
 
 # (R_e - R_{e-1}, log alpha, log(1 - alpha)), of one shape, to the loss. As printed, equation 21
-# raises alpha where the reward falls; what its text asks for is 'eq21'.
+# raises alpha where the reward falls; 'eq21' is what its text describes.
 REWARD_LOSSES: Mapping[str, Callable[[Array, Array, Array], Array]] = {
   'eq21': _eq21,
   'eq21_printed': _eq21_printed,
@@ -138,8 +138,8 @@ def _logits(captioner: Captioner, hidden: Array) -> Array:
   return logits.reshape(hidden.shape[0], -1, logits.shape[-1])
 
 
-def renew(table: Array, batch: Mapping, R: Array) -> tuple[Array, Array]:
-  """Compares rewards with those of the captions' last visit, and keeps the new ones.
+def update_rewards(table: Array, batch: Mapping, R: Array) -> tuple[Array, Array]:
+  """Compares rewards with those of the captions' last visit, and stores the new ones.
 
   Args:
     table: (videos, captions), R_{e-1}; NaN for a caption not visited yet.
@@ -214,7 +214,7 @@ def make(
       # The encoder has no dropout, so that its memory serves here too.
       fixed_params, fixed_memory = jax.lax.stop_gradient((params, memory))
       R = rewards(bind(module, fixed_params), fixed_memory, targets)
-      change, state = renew(state, batch, R)
+      change, state = update_rewards(state, batch, R)
       focus = memory.focus
       log_alphas = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
       wide = [jnp.broadcast_to(x[:, None], R.shape) for x in log_alphas]

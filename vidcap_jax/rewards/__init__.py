@@ -22,13 +22,13 @@ REWARDS: Mapping[str, Callable[[Array, References], Array]] = {
   'bleu4': lambda s, r: bleu.bleu4(s, r.sentences),
   'rouge_l': lambda s, r: rouge.rouge_l(s, r.sentences),
 }
-# A program of its own scores these, outside the compiled step: (captions of each training video,
+# Computed by an external program, outside the compiled step: (captions of each training video,
 # vocabulary) -> a function (tokens (B, S, L), rows (B,)) -> (B, S).
 HOST_REWARDS: Mapping[str, Callable[..., Callable]] = {'meteor': make_meteor}
 
 
 def check_rewards(weights: Mapping[str, float]) -> None:
-  """ConfigError for an unknown reward, a weight that is no number of use, or none at all."""
+  """ConfigError for an unknown reward, an unusable weight, or no reward with a weight."""
   known = (*REWARDS, *HOST_REWARDS)
   if unknown := [name for name in weights if name not in known]:
     raise ConfigError(f'unknown objective.rewards {", ".join(unknown)}; known: {", ".join(known)}')
@@ -52,7 +52,7 @@ def score(
     names: of ``REWARDS``.
     tokens: (B, S, L) captions.
     references: of all training videos.
-    rows: (B,) which of those; -1 for padding, whose rewards mean nothing.
+    rows: (B,) which of those; -1 for padding, whose rewards are undefined.
     count_eos: whether EOS is a word, as it is for ``references``.
 
   Returns:
@@ -60,8 +60,8 @@ def score(
   """
   sentences = ngrams.sentence_of(tokens, count_eos=count_eos)
 
-  def of_caption(sentence, theirs):
-    return {name: REWARDS[name](sentence, theirs) for name in names}
+  def of_caption(sentence, video_references):
+    return {name: REWARDS[name](sentence, video_references) for name in names}
 
   def of_video(sentences, row):  # (S, L), ()
     return jax.vmap(of_caption, (0, None))(sentences, references.of_video(row))

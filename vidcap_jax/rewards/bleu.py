@@ -25,14 +25,13 @@ def bleu4(candidate: Array, references: Array) -> Array:
   most = ngrams.counts_in(candidate[None], references).max(axis=0)  # (N, L)
   correct = jnp.where(distinct, jnp.minimum(counts, most), 0).sum(axis=-1)  # (N,)
   size, sizes = ngrams.length(candidate), ngrams.length(references)
-  there = jnp.maximum(size - jnp.arange(ngrams.ORDERS, dtype=size.dtype), 0)  # (N,)
+  possible = jnp.maximum(size - jnp.arange(ngrams.ORDERS, dtype=size.dtype), 0)  # (N,)
   real = jnp.zeros(()).dtype
   # Summed as logarithms: the product of four such precisions underflows.
-  precisions = jnp.log(correct.astype(real) + TINY) - jnp.log(there.astype(real) + SMALL)
+  precisions = jnp.log(correct.astype(real) + TINY) - jnp.log(possible.astype(real) + SMALL)
   far = jnp.iinfo(sizes.dtype).max // 4
-  apart = 2 * jnp.abs(sizes - size) + (sizes > size).astype(
-    sizes.dtype
-  )  # odd for the longer of two as near
-  nearest = sizes[jnp.where(sizes > 0, apart, far).argmin()]
+  # Odd for the longer of two that are equally near, so that the shorter one is chosen.
+  distance = 2 * jnp.abs(sizes - size) + (sizes > size).astype(sizes.dtype)
+  nearest = sizes[jnp.where(sizes > 0, distance, far).argmin()]
   ratio = (size.astype(real) + TINY) / (nearest.astype(real) + SMALL)
   return jnp.exp(precisions.mean() + jnp.where(ratio < 1, 1 - 1 / ratio, 0))

@@ -35,9 +35,9 @@ def cider_d(
   weight = ngrams.idf(frequencies, candidate)  # (N, L)
   counts, distinct = ngrams.own_counts(candidate)  # (N, L)
   own = counts.astype(weight.dtype) * weight
-  theirs = ngrams.counts_in(candidate[None], references).astype(weight.dtype)  # (R, N, L)
-  theirs = theirs * weight[None]
-  products = jnp.where(distinct[None], jnp.minimum(own[None], theirs) * theirs, 0).sum(axis=-1)
+  tf_idf = ngrams.counts_in(candidate[None], references).astype(weight.dtype)  # (R, N, L)
+  tf_idf = tf_idf * weight[None]
+  products = jnp.where(distinct[None], jnp.minimum(own[None], tf_idf) * tf_idf, 0).sum(axis=-1)
   lengths = _norms(own, distinct)[None] * reference_norms  # (R, N)
   cosines = jnp.where(lengths > 0, products / jnp.where(lengths > 0, lengths, 1), 0)
   bigrams = lambda sentence: jnp.maximum(ngrams.length(sentence) - 1, 0)  # noqa: E731

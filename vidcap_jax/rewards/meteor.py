@@ -1,4 +1,4 @@
-"""METEOR as a reward: a Java program on the host, kept running from step to step."""
+"""METEOR as a reward: a Java program on the host, which keeps running from step to step."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,22 +16,22 @@ def make_meteor(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
   """A function (tokens (B, S, L), rows (B,)) -> METEOR of each (B, S) float32, 0 to 1.
 
-  Rows are indices into ``captions``, the references by video; -1 is padding and earns 0. EOS is no
-  word to METEOR.
+  Rows are indices into ``captions``, the references by video; -1 is padding and earns 0. EOS does
+  not count as a word.
 
   Raises:
-    MetricError: there is no Java; later, METEOR failed or ran over its time limit.
+    MetricError: Java is missing; in the returned function, METEOR failed or took too long.
   """
   references = [[' '.join(vocabulary.tokenize(caption)) for caption in video] for video in captions]
   program = Meteor(TIME_LIMIT)
 
   def score(tokens: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    made = np.zeros(tokens.shape[:2], np.float32)
+    scored = np.zeros(tokens.shape[:2], np.float32)
     places = [(b, s) for b in range(len(rows)) if rows[b] >= 0 for s in range(tokens.shape[1])]
     if places:
       texts = [vocabulary.decode(tokens[place]) for place in places]
       _, scores = program.score(texts, [references[rows[b]] for b, _ in places])
-      made[tuple(np.transpose(places))] = scores
-    return made
+      scored[tuple(np.transpose(places))] = scores
+    return scored
 
   return score

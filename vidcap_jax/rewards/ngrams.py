@@ -1,7 +1,7 @@
-"""N-grams of token ids, matched exactly: which stand in a sentence, and how common they are.
+"""N-grams of token ids, matched exactly: which a sentence has, and how common they are.
 
 Sentences are int32 (…, L): words, then PAD. Words are compared by their ids and n-grams word by
-word, so that no two different ones are ever taken for the same, as hashes would.
+word, so that different n-grams are never confused, as hashes could be.
 """
 
 import jax
@@ -36,7 +36,7 @@ def matches(a: Array, b: Array) -> Array:
   same = (a[..., :, None] == b[..., None, :]) & (a != PAD)[..., :, None]  # (…, L, M)
   found, later = [same], same
   for _ in range(1, ORDERS):
-    # The next word of both; past the end there is none, which is like no other.
+    # The next word of both; past the end there is none, which matches nothing.
     later = jnp.pad(later[..., 1:, 1:], [(0, 0)] * (same.ndim - 2) + [(0, 1), (0, 1)])
     found.append(found[-1] & later)
   return jnp.stack(found, axis=-3)
@@ -61,10 +61,10 @@ def counts_in(sentence: Array, other: Array) -> Array:
 
 @struct.dataclass
 class Frequencies:
-  """In how many videos' captions each n-gram stands, as a trie of all there are.
+  """In how many videos' captions each n-gram occurs, as a trie of all n-grams.
 
   Node 0 is the empty n-gram; the children of node k, sorted by word, are the nodes from
-  ``first[k]`` to before ``first[k + 1]``; the last node stands for n-grams that were never seen.
+  ``first[k]`` to before ``first[k + 1]``; the last node is for n-grams that occur in none.
 
   Attributes:
     first: (nodes + 1,) int32.
@@ -94,9 +94,9 @@ def count(references: np.ndarray) -> Frequencies:
   for n in range(ORDERS):
     last = np.full(references.shape, PAD)
     last[..., : L - n] = references[..., n:]
-    there = (node >= 0) & (last != PAD)
-    keys, which = np.unique(node[there] * base + last[there], return_inverse=True)
-    pairs = np.unique(which.astype(np.int64) * videos + video[there])
+    present = (node >= 0) & (last != PAD)
+    keys, which = np.unique(node[present] * base + last[present], return_inverse=True)
+    pairs = np.unique(which.astype(np.int64) * videos + video[present])
     parents = keys // base
     counted = np.bincount(parents - level_begin, minlength=nodes - level_begin)
     children[-1] = counted
@@ -104,10 +104,10 @@ def count(references: np.ndarray) -> Frequencies:
     word.extend(keys % base)
     frequency.extend(np.bincount(pairs // videos, minlength=len(keys)))
     node = np.full(references.shape, -1, np.int64)
-    node[there] = nodes + which
+    node[present] = nodes + which
     level_begin, nodes = nodes, nodes + len(keys)
     children.append(np.zeros(len(keys), np.int64))
-  of_each = np.concatenate([*children, [0]])  # the last: never seen
+  of_each = np.concatenate([*children, [0]])  # the last node: n-grams that occur in none
   first = np.concatenate([[1], 1 + np.cumsum(of_each)])
   idf = np.log(max(videos, 1)) - np.log(np.maximum(1, [*frequency, 0]))
   return Frequencies(

@@ -12,7 +12,7 @@ from vidcap_jax.rewards import cider, ngrams
 from vidcap_jax.rewards.ngrams import Frequencies
 
 Array = jax.Array
-VIDEOS_AT_ONCE = 64  # whose norms are computed together
+VIDEOS_AT_ONCE = 64  # videos whose norms are computed together
 
 
 @struct.dataclass
@@ -22,7 +22,7 @@ class References:
   Attributes:
     sentences: (videos, R, M) int32; R is the most captions of a video, M the longest caption.
     norms: (videos, R, ORDERS), see ``cider.norms``.
-    frequencies: of n-grams, by the videos in whose captions they stand.
+    frequencies: of n-grams, by the videos in whose captions they occur.
   """
 
   sentences: Array
@@ -37,16 +37,16 @@ class References:
 def encode(
   captions: Sequence[Sequence[str]], vocabulary: Vocabulary, *, count_eos: bool
 ) -> np.ndarray:
-  """Videos' captions to (videos, R, M) int32, none of them cut.
+  """Videos' captions as (videos, R, M) int32, at full length.
 
   Words that the vocabulary lacks get numbers of their own from ``len(vocabulary)`` on, so that
   n-grams and lengths are those of the words and not of ``<UNK>``.
   """
-  others: dict[str, int] = {}
+  unknown: dict[str, int] = {}
 
   def number(word: str) -> int:
     known = vocabulary.index.get(word, UNK)
-    return known if known > UNK else others.setdefault(word, len(vocabulary) + len(others))
+    return known if known > UNK else unknown.setdefault(word, len(vocabulary) + len(unknown))
 
   end = [EOS] if count_eos else []
   rows = [
@@ -71,8 +71,8 @@ def make_references(
 
   @jax.jit
   def norms(sentences, frequencies):
-    one = lambda video: cider.norms(video, frequencies)  # noqa: E731
-    return jax.lax.map(one, sentences, batch_size=VIDEOS_AT_ONCE)
+    of_video = lambda video: cider.norms(video, frequencies)  # noqa: E731
+    return jax.lax.map(of_video, sentences, batch_size=VIDEOS_AT_ONCE)
 
   placed = jnp.asarray(sentences)
   return References(placed, norms(placed, frequencies), frequencies)

@@ -16,7 +16,7 @@ from typing import Any
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
 from vidcap_jax.studies.drawing import figure
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 METRICS = ('CIDEr', 'BLEU_4')
 
@@ -58,7 +58,7 @@ def draw(runs: Sequence[pathlib.Path], kind: str, metrics: Sequence[str], out: s
     ModuleNotFoundError: matplotlib is not installed; says how to install it.
   """
   picture = figure(figsize=(5.5 * len(metrics), 4))
-  journals = {run: read_journal(run) for run in runs}
+  journals = {run: read_metric_log(run) for run in runs}
   for axes, metric in zip(picture.subplots(1, len(metrics), squeeze=False)[0], metrics):
     curves = {run: curve(records, kind, metric) for run, records in journals.items()}
     if not any(curves.values()):

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vidcap_jax import config_files, variants
-from vidcap_jax.config_diff import as_saved, differing
+from vidcap_jax.config_diff import as_saved, differences
 from vidcap_jax.errors import ConfigError, UserError
 
 # Settings that don't change what is trained: where the data is, the seed, devices, logging.
@@ -114,7 +114,7 @@ def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> Run:
   current = as_saved(config_files.load(path, _NEEDED).get_config(variant))
   changed = {
     key: values
-    for key, values in differing(current, saved).items()
+    for key, values in differences(current, saved).items()
     if not any(key == name or key.startswith(f'{name}.') for name in _RUN_SETTINGS)
   }
   reports = {

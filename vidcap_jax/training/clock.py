@@ -1,4 +1,4 @@
-"""The clock of a training loop: captions a second, waiting for input, time to go."""
+"""Speed of a training loop: captions per second, time spent waiting for input, time left."""
 
 import contextlib
 import time
@@ -9,7 +9,13 @@ from vidcap_jax.progress import duration
 
 
 class Clock:
-  """Rate, share of time spent waiting for input, and time to go, since the last reading."""
+  """Captions per second and share of time spent waiting for input since the last ``read``, and the
+  time left.
+
+  Attributes:
+    total: steps of the stage.
+    captions: trained on since the last ``read``; the loop adds to it.
+  """
 
   def __init__(self, start: int, total: int):
     self.total = total
@@ -22,26 +28,26 @@ class Clock:
     self.captions, self._waited, self._since = 0, 0.0, time.perf_counter()
 
   def watch(self, batches: Iterable[Any]) -> Iterator[Any]:
-    """Passes batches on and notes how long each was waited for."""
+    """Yields the batches and measures how long each was waited for."""
     iterator = iter(batches)
     while True:
-      asked = time.perf_counter()
+      began = time.perf_counter()
       try:
         item = next(iterator)
       except StopIteration:
         return
-      self._waited += time.perf_counter() - asked
+      self._waited += time.perf_counter() - began
       yield item
 
   @contextlib.contextmanager
   def paused(self) -> Iterator[None]:
-    """Leaves out what is done inside: validation and saving."""
+    """A context whose time is not counted: validation and saving."""
     began = time.perf_counter()
     yield
     self._since += time.perf_counter() - began
 
-  def compiled(self, step: int) -> None:
-    """The first step is over: its time, with that of compiling it, says nothing of the rest."""
+  def restart(self, step: int) -> None:
+    """Starts anew at ``step``: the time of the first step, compilation included, is not counted."""
     self._done = step
     self._reset()
 
@@ -60,7 +66,7 @@ class Clock:
     return values
 
   def line(self, step: int, record: Mapping[str, float]) -> str:
-    """A progress line for people."""
+    """The progress line of a record."""
     left = (self.total - step) * (self._step_seconds or 0.0)
     earned = ''
     if 'baseline' in record:

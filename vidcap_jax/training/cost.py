@@ -1,7 +1,7 @@
-"""What XLA says that a program costs, with loops counted as often as they run.
+"""Operations and bytes of a program by XLA's analysis, with loops counted as often as they run.
 
 XLA's own analysis of a program counts the body of a loop once, since it does not know how often it
-will run. A scan says so: its body is analysed by itself and counted for the other rounds.
+will run. A scan's length is known: its body is analysed by itself and counted for the other rounds.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ def cost_of(function: Callable, *arguments: Any) -> Cost:
 
 
 def cost_of_lowered(traced: jax.stages.Traced, lowered: jax.stages.Lowered) -> Cost:
-  """The same of a jitted function that is being compiled anyway: its two stages before that."""
+  """The cost of a jitted function that is compiled anyway, from the stages before compilation."""
   return _analysis(lowered) + _further_rounds(traced.jaxpr.jaxpr)
 
 
@@ -67,7 +67,7 @@ def _further_rounds(program: core.Jaxpr) -> Cost:
   for equation in program.eqns:
     if equation.primitive.name == 'scan':
       body, rounds, unroll = (equation.params[k] for k in ('jaxpr', 'length', 'unroll'))
-      # One pass through the compiled loop makes `unroll` rounds; what is left over comes after it.
+      # One pass through the compiled loop makes `unroll` rounds; remaining rounds come after it.
       counted = unroll + rounds % unroll if rounds > unroll else rounds
       total += _cost(body) * rounds + _by_xla(body) * -counted
     else:

@@ -1,46 +1,62 @@
-"""When a training loop gives up: losses and gradients that are not finite."""
+"""Ends a run whose losses or gradients are not finite."""
 
 import contextlib
 import pathlib
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from vidcap_jax.errors import UserError
 
 
 class Diverged(UserError):
-  """Too many steps had a loss or gradient that was not finite, or the first one is not let pass."""
+  """Too many losses or gradients were not finite, or check_nans stopped at the first one."""
 
 
-def check_finite(step: int, report: Mapping, rows, ids: list[str], most: int, say) -> None:
-  """Reports a skipped update with its step and videos; ends the run when there are too many."""
+def check_finite(
+  step: int, report: Mapping, rows, ids: list[str], most: int, log: Callable[[str], None]
+) -> None:
+  """Logs a skipped update with its step and videos; ends the run when there are too many.
+
+  Args:
+    step: from 0.
+    report: of the step.
+    rows: indices into ``ids`` of the step's videos, -1 for padding.
+    ids: video ids.
+    most: skipped updates that are allowed.
+    log: gets a line.
+
+  Raises:
+    Diverged: more updates were skipped.
+  """
   if report['finite']:
     return
   videos = _videos(rows, ids)
-  say(
+  log(
     f'step {step + 1}: loss {float(report["loss"])}, gradient norm {float(report["grad_norm"])}: '
     f'update skipped; videos: {videos}'
   )
   if (skipped := int(report['skipped'])) > most:
     raise Diverged(
       f'{skipped} updates were not finite, more than train.max_skipped={most}; last at step '
-      f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or look at these features '
+      f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or inspect these features '
       'with python -m data_prep.inspect'
     )
 
 
 @contextlib.contextmanager
-def first_nan(step: int, rows, ids: list[str]) -> Iterator[None]:
-  """Within it, a step that ``jax_debug_nans`` ends is told in a line, with the operation.
+def report_nan(step: int, rows, ids: list[str]) -> Iterator[None]:
+  """A context in which an error of ``jax_debug_nans`` becomes a line with the step and operation.
 
   Raises:
-    Diverged: it was ended.
+    Diverged: the step made a NaN.
   """
   try:
     yield
   except FloatingPointError as error:
-    here = str(pathlib.Path(__file__).parents[1])  # the package
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(here)]
+    package = str(pathlib.Path(__file__).parents[1])
+    frames = [
+      f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(package)
+    ]
     raise Diverged(
       f'step {step + 1}: {error} at {frames[-1].filename}:{frames[-1].lineno} '
       f'(runtime.check_nans); videos: {_videos(rows, ids)}'

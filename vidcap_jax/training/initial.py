@@ -94,7 +94,7 @@ def _initial(
   state = initialise(jax.random.key(config.seed))
   vocabulary, streams = stage.vocabulary, stage.shape.streams
   if config.train.word_vectors:
-    params = word_vectors.put_in(state.params, config.train.word_vectors, vocabulary, log)
+    params = word_vectors.replace_rows(state.params, config.train.word_vectors, vocabulary, log)
     state = state.replace(params=params)
   if init_checkpoint:
     params = init_from.start_from(init_checkpoint, state.params, config, vocabulary, streams, log)

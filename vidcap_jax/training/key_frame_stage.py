@@ -28,29 +28,31 @@ from vidcap_jax.models.streams import to_inputs
 ATTENTION = 'keyframe'
 
 
-def file_of(setting: str, workdir: epath.Path) -> epath.Path:
+def key_frame_file(setting: str, workdir: epath.Path) -> epath.Path:
   """The file that ``data.key_frames`` means: 'stage:NAME' or a path."""
   if setting.startswith('stage:'):
     return workdir / 'key_frames' / f'{setting.removeprefix("stage:")}.json'
   return epath.Path(setting)
 
 
-def from_outside(config: ConfigDict, needs: Needs, workdir: epath.Path) -> dict[str, int]:
-  """Video id -> key frame, as ``data.key_frames`` says; {} where that is ''.
+def read_key_frames(config: ConfigDict, needs: Needs, workdir: epath.Path) -> dict[str, int]:
+  """Video id -> key frame from the file that ``data.key_frames`` names; {} where that is \'\'.
 
   Raises:
     ConfigError: the model does not take key frames from outside.
-    DataError: no such file, or its frames were counted otherwise than this config cuts videos.
+    DataError: no such file, or its frames were counted with another data.max_frames.
   """
   setting = config.data.key_frames
   if setting and not needs.key_frames:
     raise ConfigError(
       f"config.data.key_frames={setting}: model {config.model.name!r} takes none; set it to ''"
     )
-  return key_frames.load(file_of(setting, workdir), config.data.max_frames) if setting else {}
+  return (
+    key_frames.load(key_frame_file(setting, workdir), config.data.max_frames) if setting else {}
+  )
 
 
-def choose(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
+def choose_key_frames(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
   """A stage that trains nothing: the key frames of a model for every split of the data set.
 
   Args:
@@ -80,7 +82,7 @@ def choose(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> d
       f'{path}: model {restored.config.model.name!r} has no key frames that could be fixed later'
     )
   splits = {split: _of_split(restored, config.data.dir, split) for split in manifest.splits}
-  file = file_of(f'stage:{stage}', workdir)
+  file = key_frame_file(f'stage:{stage}', workdir)
   if is_main():
     key_frames.save(file, splits, str(path), restored.config.data.max_frames)
     counts = ', '.join(f'{split} {len(frames)}' for split, frames in splits.items())

@@ -12,7 +12,7 @@ from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.distributed.mesh import agree, block, from_main, to_devices
 from vidcap_jax.objectives.objective import STOP_CHECK_STEPS
 from vidcap_jax.training.clock import Clock
-from vidcap_jax.training.divergence import check_finite, first_nan
+from vidcap_jax.training.divergence import check_finite, report_nan
 from vidcap_jax.training.initial import Start
 from vidcap_jax.training.profile import Trace
 from vidcap_jax.training.recorder import Recorder
@@ -76,7 +76,7 @@ class TrainLoop:
       self.done = step + 1
       log_due, validation_due = self._log_due(), self._validation_due()
       if step == self._first and not log_due:
-        self._clock.compiled(self.done)
+        self._clock.restart(self.done)
       self._read_results(wait=log_due or validation_due)
       if log_due:
         self._log(report)
@@ -99,7 +99,7 @@ class TrainLoop:
       batch['captions'] = batch['captions'][..., :length]
     on_devices = self._features.fill(to_devices(batch, self._mesh))
     on_devices = self._trainer.complete(self.state, on_devices, rows)
-    with first_nan(step, rows, self._ids):
+    with report_nan(step, rows, self._ids):
       self.state, report = self._trainer.train_step(self.state, on_devices)
     return report
 

@@ -1,10 +1,10 @@
-"""What a run writes down: ``metrics.jsonl``, and TensorBoard files made from it.
+"""The metrics of a run: ``metrics.jsonl``, and TensorBoard files made from it.
 
-``metrics.jsonl`` is the one source: when a stage is resumed, lines after the restored step are cut
-off and the stage's TensorBoard files are written anew from what is left.
+When a stage is resumed, its records after the restored step are removed from ``metrics.jsonl`` and
+its TensorBoard files are written again from the remaining records.
 
-Nothing can be appended in an object store: there the whole file is written by ``flush``, and no
-TensorBoard files are made.
+Object stores can't append to a file: there ``flush`` writes the whole file, and no TensorBoard
+files are made.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from vidcap_jax.files import is_local, named, write_text
 TIMING = ('captions_per_second', 'input_wait', 'seconds')
 
 
-class Journal:
+class MetricLog:
   """Appends records of a stage to WORKDIR/metrics.jsonl and WORKDIR/tensorboard/STAGE."""
 
   def __init__(self, workdir: epath.PathLike, stage: str, *, step: int, tensorboard: bool = True):
@@ -32,22 +32,22 @@ class Journal:
     workdir = epath.Path(workdir)
     self.path = workdir / 'metrics.jsonl'
     self.stage = stage
-    kept = [r for r in read_journal(workdir) if r['stage'] != stage or r['step'] <= step]
-    self._lines = [json.dumps(r) + '\n' for r in kept]
+    records = [r for r in read_metric_log(workdir) if r['stage'] != stage or r['step'] <= step]
+    self._lines = [json.dumps(r) + '\n' for r in records]
     self._file = self._board = None
     self.flush()
     if is_local(self.path):
       self._file = self.path.open('a')
-    self._shown = workdir / 'tensorboard' / stage
+    self._board_folder = workdir / 'tensorboard' / stage
     if tensorboard and self._file:
-      # Not SummaryWriter: when its thread ends, on a full disk, the next records wait for ever.
+      # Not SummaryWriter: once its thread has ended, on a full disk, writing blocks for ever.
       from tensorboardX.event_file_writer import EventsWriter
 
-      shutil.rmtree(self._shown, ignore_errors=True)
-      self._shown.mkdir(parents=True, exist_ok=True)
-      with named(self._shown):
-        self._board = EventsWriter(str(self._shown / 'events'))
-      for record in kept:
+      shutil.rmtree(self._board_folder, ignore_errors=True)
+      self._board_folder.mkdir(parents=True, exist_ok=True)
+      with named(self._board_folder):
+        self._board = EventsWriter(str(self._board_folder / 'events'))
+      for record in records:
         if record['stage'] == stage:
           self._to_board(record)
 
@@ -65,11 +65,11 @@ class Journal:
     self._to_board(record)
 
   def flush(self) -> None:
-    """Afterwards all records are in the file: to be called before a checkpoint counts on them."""
+    """Writes all records to the file; to be called before a checkpoint is saved."""
     if self._file is None:
       write_text(self.path, ''.join(self._lines))
     if self._board is not None:
-      with named(self._shown):
+      with named(self._board_folder):
         self._board.flush()
 
   def _to_board(self, record: Mapping) -> None:
@@ -81,22 +81,22 @@ class Journal:
     for name, value in record.items():
       if isinstance(value, int | float) and name != 'step':
         summary = scalar(f'{record["kind"]}/{name}', value)
-        with named(self._shown):
+        with named(self._board_folder):
           self._board.write_event(
             Event(wall_time=time.time(), step=record['step'], summary=summary)
           )
 
   def close(self) -> None:
-    """Flushes and closes all, though one of them fails."""
+    """Flushes and closes all files, even if one of them fails."""
     with contextlib.ExitStack() as at_end:
-      for writer, path in ((self._board, self._shown), (self._file, self.path)):
+      for writer, path in ((self._board, self._board_folder), (self._file, self.path)):
         if writer is not None:
           at_end.callback(named(path)(writer.close))
       self.flush()
 
 
-def read_journal(workdir: epath.PathLike) -> list[dict]:
-  """All whole records of a run's metrics.jsonl; a last line cut short by a kill is left out.
+def read_metric_log(workdir: epath.PathLike) -> list[dict]:
+  """All records of a run's metrics.jsonl, without a last line that a kill has cut short.
 
   Raises:
     DataError: a damaged line before the last.
@@ -113,12 +113,12 @@ def read_journal(workdir: epath.PathLike) -> list[dict]:
           break
         record = None
       if not isinstance(record, dict) or not {'stage', 'step'} <= record.keys():
-        raise DataError(f'{path}, line {number}: no record of a run; mend or remove that line')
+        raise DataError(f'{path}, line {number}: no record of a run; correct or remove that line')
       records.append(record)
   return records
 
 
 def _plain(value):
-  """A value that JSON has: Python's numbers for numpy's, None for what is not finite."""
+  """A value as JSON can hold it: Python's numbers for numpy's, None for one that is not finite."""
   value = value.item() if isinstance(value, np.generic) else value
   return None if isinstance(value, float) and not math.isfinite(value) else value

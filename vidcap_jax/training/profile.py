@@ -9,8 +9,8 @@ import jax
 from vidcap_jax.errors import ConfigError
 
 
-def steps_of(text: str) -> range:
-  """'10:13' as the steps 10, 11 and 12 (counted from 0), '10' as step 10; '' as none.
+def parse_steps(text: str) -> range:
+  """'10:13' as the steps 10, 11 and 12 (counted from 0), '10' as step 10; '' as no step.
 
   Raises:
     ConfigError: anything else.
@@ -28,18 +28,18 @@ class Trace:
   """Writes WORKDIR/profile while a step of ``steps`` is computed."""
 
   def __init__(
-    self, steps: range, computed: range, folder: pathlib.Path, say: Callable[[str], None]
+    self, steps: range, computed: range, folder: pathlib.Path, log: Callable[[str], None]
   ):
-    """Says which of ``steps`` are not among those that are ``computed``."""
+    """Logs it if some of ``steps`` are not among those that are ``computed``."""
     self._steps = range(max(steps.start, computed.start), min(steps.stop, computed.stop))
-    self._folder, self._say = folder, say
+    self._folder, self._log = folder, log
     self._running = False
     if len(self._steps) < len(steps):
-      these = _span(self._steps) if self._steps else 'none'
-      say(f'of steps {_span(steps)} that --profile asks for, this run computes {these}')
+      traced = _span(self._steps) if self._steps else 'none'
+      log(f'of steps {_span(steps)} that --profile asks for, this run computes {traced}')
 
   def before(self, step: int, earlier) -> None:
-    """Begins or ends with a step; ``earlier`` are results of the last one, waited for."""
+    """Begins or ends the trace at a step, after waiting for ``earlier``, the last results."""
     if (step in self._steps) == self._running:
       return
     jax.block_until_ready(earlier)
@@ -54,7 +54,7 @@ class Trace:
     if self._running:
       self._running = False
       jax.profiler.stop_trace()
-      self._say(f'trace of steps {_span(self._steps)}: {self._folder}')
+      self._log(f'trace of steps {_span(self._steps)}: {self._folder}')
 
 
 def _span(steps: range) -> str:

@@ -12,7 +12,7 @@ from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.provenance import provenance_of
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.evaluation import diversity, results
-from vidcap_jax.training.metric_log import Journal
+from vidcap_jax.training.metric_log import MetricLog
 from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import TrainState, to_saved
 from vidcap_jax.training.train_data import TrainData
@@ -42,10 +42,10 @@ class Recorder:
 
     Args:
       workdir: of the run.
-      meta: what every checkpoint of the stage says of it, see ``stage_meta``.
+      meta: the part of ``meta`` that all checkpoints of the stage share, see ``stage_meta``.
       log: prints a progress line.
       step: that training goes on from: later records of the stage are removed.
-      keep: latest checkpoints that are kept beside the best one.
+      keep: latest checkpoints that are kept besides the best one.
       tensorboard: whether to write files for it.
     """
     self.log = log
@@ -54,7 +54,7 @@ class Recorder:
     self._manager = checkpoint.open_manager(self.folder, keep)
     self._metrics = None
     if is_main():
-      self._metrics = Journal(workdir, meta['stage'], step=step, tensorboard=tensorboard)
+      self._metrics = MetricLog(workdir, meta['stage'], step=step, tensorboard=tensorboard)
 
   def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
     """Adds a record to metrics.jsonl; ``kind`` is 'train' or the name of a split."""
@@ -71,7 +71,7 @@ class Recorder:
     checkpoint.save(self._manager, step, state.params, to_saved(state), meta, score)
 
   def close(self) -> None:
-    """Closes the records and waits for the last checkpoint, though one of them fails."""
+    """Closes the metric log and waits for the last checkpoint, even if one of them fails."""
     with contextlib.ExitStack() as at_end:
       at_end.callback(checkpoint.finish, self._manager)
       if self._metrics:

@@ -1,4 +1,4 @@
-"""How a training loop is told to stop: SIGTERM and Ctrl-C."""
+"""SIGTERM and Ctrl-C as requests to stop after the current step."""
 
 import contextlib
 import os
@@ -7,10 +7,13 @@ from typing import Any
 
 
 class StopSignal:
-  """Within it, SIGTERM or Ctrl-C puts its number into ``received`` instead of ending the process.
+  """A context in which SIGTERM and Ctrl-C set ``received`` instead of ending the process.
 
-  A second Ctrl-C ends it at once. Outside the main thread signals can't be caught, and nothing is
-  changed.
+  A second Ctrl-C ends the process at once. Outside the main thread signals can't be caught, and the
+  context does nothing.
+
+  Attributes:
+    received: the signal's number; 0 before one.
   """
 
   def __init__(self):
@@ -18,16 +21,16 @@ class StopSignal:
     self._before: dict[int, Any] = {}
 
   def __enter__(self) -> 'StopSignal':
-    def note(number, _):
+    def receive(number, _):
       if self.received and number == signal.SIGINT:
         raise KeyboardInterrupt
       self.received = number
-      # Not print: the signal may have come while something else was printed.
+      # Not print: the signal may come while something else is being printed.
       os.write(2, b'%s: stopping after this step\n' % signal_name(number).encode())
 
     with contextlib.suppress(ValueError):
       for number in (signal.SIGTERM, signal.SIGINT):
-        self._before[number] = signal.signal(number, note)
+        self._before[number] = signal.signal(number, receive)
     return self
 
   def __exit__(self, *_) -> None:
@@ -36,5 +39,5 @@ class StopSignal:
 
 
 def signal_name(number: int) -> str:
-  """How people call it."""
+  """'Ctrl-C', or the signal's name, e.g. 'SIGTERM'."""
   return 'Ctrl-C' if number == signal.SIGINT else signal.Signals(number).name

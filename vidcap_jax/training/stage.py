@@ -1,7 +1,7 @@
-"""What a stage trains, and whether it can: data, model and settings that fit together.
+"""The parts of a training stage, and the check that data, model and settings fit together.
 
-Nothing is read but the data set's manifest and nothing is computed, so that all stages of a recipe
-are checked before the first one is trained.
+Only the data set's manifest is read and nothing is computed, so that all stages of a run can be
+checked before the first one is trained.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ class Stage:
 
   Attributes:
     manifest: of the data set.
-    vocabulary: its own.
+    vocabulary: of the data set.
     module: the model.
     shape: of a batch: the streams that the model reads, their sizes, and the length of captions.
     traced_steps: the steps that a profile is made of.
@@ -42,7 +42,7 @@ class Stage:
   traced_steps: range
 
 
-# Where any other number would fail late, or do something that nobody means.
+# Ranges of numbers that would otherwise fail late, or silently do something unintended.
 _ABOVE_0 = (
   *('train.epochs', 'eval.every_epochs', 'optimizer.schedule.every_epochs'),
   *('train.scheduled_sampling.every_epochs', 'train.scheduled_sampling.eta'),
@@ -56,7 +56,7 @@ _SHARES = ('train.label_smoothing', 'model.dropout')
 
 
 def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
-  """Finds the parts of a stage.
+  """Makes the parts of a stage.
 
   Args:
     config: the stage's own, see ``experiment.stage_config``.
@@ -66,7 +66,7 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
     ConfigError, DataError: data, config and devices don't fit together.
   """
   _check_numbers(config)
-  traced_steps = profile.steps_of(config.log.profile)
+  traced_steps = profile.parse_steps(config.log.profile)
   manifest = read_manifest(config.data.dir)
   if manifest.vocabulary is None:
     raise DataError(
@@ -94,7 +94,7 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
 
 
 def _check_numbers(config: ConfigDict) -> None:
-  """ConfigError for a number that is out of its range; models may lack some."""
+  """ConfigError for a number out of its range; keys that a model does not have are passed over."""
   for keys, fits, must in (
     (_ABOVE_0, lambda x: x > 0, 'above 0'),
     (_FROM_0, lambda x: x >= 0, 'at least 0'),

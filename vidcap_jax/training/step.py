@@ -166,7 +166,7 @@ def make_sample_steps(
 def _key_and_inputs(
   config: ConfigDict, streams: Sequence[Stream], total_steps: int, step: Array, batch: Mapping
 ) -> tuple[Array, Inputs]:
-  """A step's key, from which all its randomness comes, and its inputs."""
+  """The key of a step, from which all its random numbers are made, and its inputs."""
   key = jax.random.fold_in(jax.random.key(config.seed), step)
   inputs = to_inputs(batch, streams, config.data.standardise)
   return key, dataclasses.replace(inputs, progress=step / total_steps)

@@ -88,7 +88,7 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dic
 
 
 def _keep_features(config: ConfigDict, stage: Stage, data: TrainData, mesh: Mesh) -> cache.Features:
-  """The training split's features, read now if ``data.cache`` says so."""
+  """The training split's features, which ``data.cache`` may read into memory now."""
   return cache.load_features(
     config.data.cache,
     data.source,

@@ -1,4 +1,4 @@
-"""The training split of a stage: its captions, and which of them stand in which batch."""
+"""The training split of a stage: its captions, and which of them are in which batch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def read_train_data(config: ConfigDict, stage: Stage, workdir: epath.Path) -> Tr
   Raises:
     ConfigError, DataError: the data set and the config don't fit together.
   """
-  key_frames = key_frame_stage.from_outside(config, stage.module.config.needs, workdir)
+  key_frames = key_frame_stage.read_key_frames(config, stage.module.config.needs, workdir)
   source = attach(open_split(config.data.dir, config.data.train_split), key_frames)
   texts = read_texts(source, config.data.threads)
   lengths = None

@@ -110,7 +110,7 @@ def make_trainer(
     initialise=initialise,
     state_shapes=shapes,
     state_shardings=shardings,
-    train_step=compiled.by_shape(train_step, log),
+    train_step=compiled.compile_by_shape(train_step, log),
     sample_steps=make_sample_steps(config, objective, streams, data.total_steps),
     host_reward=host_reward,
     tables=tables,

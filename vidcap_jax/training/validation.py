@@ -18,7 +18,7 @@ from vidcap_jax.training.stage import Stage
 
 
 def check_scores(settings: Mapping) -> None:
-  """ConfigError for ``eval.metrics`` or ``eval.metric`` that there are not."""
+  """ConfigError for an unknown name in ``eval.metrics`` or ``eval.metric``."""
   from vidcap_jax.evaluation.metrics import METRICS
 
   if unknown := [name for name in settings['metrics'] if name not in METRICS]:
@@ -38,7 +38,7 @@ def make_validator(
   """params -> scores on the validation split; {} on processes that do not score.
 
   A captioner's captions are scored; a model that makes none is scored by retrieval. References are
-  tokenised here, once, and Java is looked for before training begins.
+  tokenised once, and a missing Java is found, before training begins.
 
   Args:
     config: the stage's own.
@@ -56,13 +56,13 @@ def make_validator(
   if not is_captioner(module):
     retrieve.check_validation(config.eval, config.data.val_split, texts)
     length = stage.shape.length
-    rank = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
-    return lambda params: rank(params, batches(), texts)
+    score_retrieval = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
+    return lambda params: score_retrieval(params, batches(), texts)
   return _caption_validator(config, stage, mesh, batches, texts)
 
 
 def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts):
-  """params -> scores of the captions that a model makes."""
+  """params -> scores of the captions that a model makes; see ``make_validator``."""
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
 
@@ -96,13 +96,14 @@ def update_progress(progress: dict, step: int, score: float, patience: int) -> N
   """Early stopping: counts validations since the best score."""
   best = progress['best_score']
   better = score == score and (best is None or score > best)
-  if better or score == best:  # of equal ones the latest is kept as the best checkpoint
+  if better or score == best:  # of equal scores, the latest checkpoint counts as the best
     progress.update(best_score=score, best_step=step)
   progress['since_best'] = 0 if better else progress['since_best'] + 1
   progress['stopped'] = bool(patience) and progress['since_best'] >= patience
 
 
 def validation_line(step: int, scores: Mapping, progress: Mapping, metric: str) -> str:
+  """The progress line of a validation."""
   shown = '  '.join(f'{k} {v:.4f}' for k, v in scores.items() if k != 'distinct_captions')
   if 'distinct_captions' in scores:
     shown += f'  {scores["distinct_captions"]} distinct captions'

@@ -1,4 +1,4 @@
-"""Initial word embeddings from a word2vec file, text or binary, packed by gzip or not.
+"""Initial word embeddings from a word2vec file, text or binary, compressed with gzip or not.
 
 Both formats begin with a line ``COUNT SIZE``. A text file has a line for each word: the word and
 SIZE numbers. A binary file has for each word its UTF-8 bytes, a space and SIZE little-endian
@@ -22,13 +22,12 @@ LONGEST_WORD = 4096  # bytes; more without a space is no word2vec file
 
 
 def read(path: str | pathlib.Path, words: Collection[str]) -> tuple[int, dict[str, np.ndarray]]:
-  """The vectors of some words: what the file says of their size D, and float32 (D,) by word.
+  """The vectors of some words: their size D by the file's first line, and word -> float32 (D,).
 
-  The file is read once, from front to back; only the vectors asked for are kept (the first, if a
-  word is there twice).
+  The file is read once. Only the vectors of ``words`` are kept, the first one of a repeated word.
 
   Raises:
-    DataError: no such file, not a word2vec file, or one that is cut short; names file and place.
+    DataError: no such file, not a word2vec file, or a truncated one; names the file and the word.
   """
   path = pathlib.Path(path)
   if not path.is_file():
@@ -54,7 +53,7 @@ def _first_line(path: pathlib.Path, file: BinaryIO) -> tuple[int, int]:
   """How many words there are, and how many numbers each."""
   try:
     count, size = (int(n) for n in file.readline(LONGEST_WORD).split())
-  except (ValueError, OSError):  # OSError: not packed by gzip, whatever its name
+  except (ValueError, OSError):  # OSError: the file is not compressed, whatever its name
     raise DataError(
       f'{path}: no word2vec file: its first line must be two whole numbers, how many words there '
       'are and how many numbers each has'
@@ -99,20 +98,20 @@ def _binary(path: pathlib.Path, file: BinaryIO, count: int, size: int) -> Record
 
 
 def _broken(path: pathlib.Path, n: int, count: int, found: str) -> DataError:
-  return DataError(f'{path}: word {n + 1} of {count}: {found}; the file is damaged or cut short')
+  return DataError(f'{path}: word {n + 1} of {count}: {found}; the file is damaged or truncated')
 
 
-def put_in(params: Any, path: str, vocabulary: Vocabulary, say: Callable[[str], None]) -> Any:
-  """Initial parameters with the rows of ``words/embedding`` taken from a file.
+def replace_rows(params: Any, path: str, vocabulary: Vocabulary, log: Callable[[str], None]) -> Any:
+  """Initial parameters with the rows of ``words/embedding`` replaced by a file's vectors.
 
-  Words that it lacks, and the special ones, keep their random vectors. Says how many were found and
-  names the first that were not.
+  Special words, and words that the file lacks, keep their random vectors. Logs how many words were
+  found and the first ones that were not.
 
   Args:
     params: of any captioner; its leaves may be sharded.
     path: of the file.
     vocabulary: of the rows.
-    say: gets a line for the user.
+    log: gets a line.
 
   Raises:
     DataError: the file can't be read, its vectors are of another size than the embedding or none
@@ -134,7 +133,7 @@ def put_in(params: Any, path: str, vocabulary: Vocabulary, say: Callable[[str], 
   for word, vector in vectors.items():
     value[vocabulary.index[word]] = vector
   missing = [word for word in words if word not in vectors]
-  say(
+  log(
     f'word vectors from {path}: {len(vectors)} of {len(words)} words found'
     + (f'; not among them: {", ".join(missing[:10])}' if missing else '')
     + (', …' if len(missing) > 10 else '')

@@ -9,13 +9,13 @@ import pytest
 from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 
 @pytest.fixture(scope='module')
 def best(tiny_run) -> str:
   """The step with the best validation score in the journal, the latest of equal ones."""
-  scores = [(r['CIDEr'], r['step']) for r in read_journal(tiny_run) if r['kind'] == 'val']
+  scores = [(r['CIDEr'], r['step']) for r in read_metric_log(tiny_run) if r['kind'] == 'val']
   assert len(scores) == 2
   return str(max(scores)[1])
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarni
     ),
     (['--weights=1,0'], 'all above 0; got'),
     (['--weights=1,nan'], 'all above 0; got'),
-    ([], 'several checkpoints .* say where to write them: --output=DIR'),
+    ([], 'several checkpoints .*--output=DIR'),
     (['--output=/dev/null/x'], '--output=/dev/null/x: cannot write to /dev/null .Not a directory'),
   ],
 )
@@ -40,7 +40,7 @@ def test_one_process_exports(command, monkeypatch):
   monkeypatch.setattr(jax, 'process_count', lambda: 2)
   code, _, err = command('--mode=export', '--out=OUT', '--checkpoint=C')
   assert (code, err.count('\n')) == (1, 1)
-  assert 'error: --mode=export is for one process, and here are 2: start it once' in err
+  assert re.search('^error: --mode=export .*one process.* 2: ', err)
 
 
 def test_what_a_checkpoint_says_of_the_runtime(command, monkeypatch):

@@ -16,7 +16,7 @@ from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import evaluate, results, retrieval
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.models.streams import to_inputs
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 
 def embedding_config(data, **eval_settings):
@@ -45,7 +45,7 @@ def restored(workdir):
 
 
 def test_training_and_validation(workdir):
-  records = read_journal(workdir)
+  records = read_metric_log(workdir)
   losses = [r['loss'] for r in records if r['kind'] == 'train']
   assert len(losses) == 16
   assert np.mean(losses[-4:]) < np.mean(losses[:4]) / 2
@@ -89,7 +89,7 @@ def test_evaluation(workdir, restored, tiny_data):
   assert (report['videos'], report['captions'], report['references']) == (3, len(captions), True)
   assert (report['stage'], report['checkpoint']) == ('embedding', str(restored.path))
   assert not (workdir / 'eval' / 'val' / 'captions.json').exists()
-  records = [r for r in read_journal(workdir) if r['kind'] == 'val']
+  records = [r for r in read_metric_log(workdir) if r['kind'] == 'val']
   assert report['rsum'] == max(r['rsum'] for r in records)
 
 
@@ -144,4 +144,4 @@ def test_errors_are_raised_before_training(metric, split, error, message, tiny_d
   config.data.val_split = split
   with pytest.raises(error, match=message):
     tiny.run(config, tmp_path / 'work')
-  assert read_journal(tmp_path / 'work') == []
+  assert read_metric_log(tmp_path / 'work') == []

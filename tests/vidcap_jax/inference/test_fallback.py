@@ -17,7 +17,7 @@ from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import results
 from vidcap_jax.inference import captioning, fallback
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 # v8 (val) and v10 (test) have no image; v11 has neither stream where `neither` is asked for.
 LACKING = ('v8', 'v10')
@@ -181,4 +181,4 @@ def test_errors_are_raised_before_training(order, setting, error, message, data,
   config.order, config.stages.main.eval.fallback = order, setting
   with pytest.raises(error, match=message):
     tiny.run(config, tmp_path / 'work')
-  assert read_journal(tmp_path / 'work') == []
+  assert read_metric_log(tmp_path / 'work') == []

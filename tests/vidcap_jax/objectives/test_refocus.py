@@ -18,8 +18,8 @@ from vidcap_jax.objectives.refocus import (
   REWARD_LOSSES,
   key_frame_log_probs,
   passes_loss,
-  renew,
   rewards,
+  update_rewards,
 )
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
@@ -107,12 +107,12 @@ def test_rewards_are_kept_per_caption():
     'caption_index': jnp.array([[1, 0], [2, -1], [-1, -1]], jnp.int32),
   }
   R = jnp.array([[7.0, 1.0], [2.0, 100.0], [100.0, 100.0]])
-  change, renewed = jax.jit(renew)(table, batch, R)
+  change, renewed = jax.jit(update_rewards)(table, batch, R)
   np.testing.assert_array_equal(change, [[2, 0], [0, 0], [0, 0]])
   expected = np.full((4, 3), np.nan)
   expected[2, :2], expected[0, 2] = [1, 7], 2
   np.testing.assert_array_equal(renewed, expected)
-  change, _ = renew(renewed, batch, R - 1)
+  change, _ = update_rewards(renewed, batch, R - 1)
   np.testing.assert_array_equal(change, [[-1, -1], [-1, 0], [0, 0]])
 
 

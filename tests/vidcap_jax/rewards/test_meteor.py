@@ -7,7 +7,7 @@ from tests import tiny
 from tests.end_to_end.test_reinforcement import rl_config
 from vidcap_jax.evaluation.java import MetricError
 from vidcap_jax.rewards import meteor
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def _quick():
 
 
 def records(workdir, kind='train'):
-  return [r for r in read_journal(workdir) if r['kind'] == kind and r['stage'] == 'rl']
+  return [r for r in read_metric_log(workdir) if r['kind'] == kind and r['stage'] == 'rl']
 
 
 # ---------------------------------------------------------------- METEOR, on the host

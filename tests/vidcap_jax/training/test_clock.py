@@ -46,7 +46,7 @@ def test_the_first_step_and_its_compilation_are_left_out(now):
   clock = Clock(0, 10)
   clock.captions = 8
   now(100.0)
-  clock.compiled(1)
+  clock.restart(1)
   clock.captions = 16
   now(2.0)
   assert clock.read(3)['captions_per_second'] == pytest.approx(8.0)

@@ -6,7 +6,7 @@ import re
 import jax
 import jax.numpy as jnp
 
-from vidcap_jax.training.compiled import by_shape
+from vidcap_jax.training.compiled import compile_by_shape
 
 SIZE = 256  # 256 KiB of float32
 
@@ -22,7 +22,7 @@ def made(donate: bool):
     last, _ = jax.lax.scan(body, batch['x'][0], batch['x'])
     return {'w': state['w'] + last.T @ last}, last.sum()
 
-  return by_shape(step, said.append), said
+  return compile_by_shape(step, said.append), said
 
 
 def arguments(length: int):
@@ -40,7 +40,7 @@ def test_one_program_for_each_shape():
   assert len(said) == 4
 
 
-def test_tells_operations_of_every_round_and_memory():
+def test_operations_of_every_round_and_memory_are_logged():
   step, said = made(donate=True)
   state, batch = arguments(40)
   step(state, batch)
@@ -48,11 +48,11 @@ def test_tells_operations_of_every_round_and_memory():
   gflop = (40 * 2 * 4 * SIZE**2 + 2 * 4 * SIZE**2) / 1e9
   found = float(re.search(r'takes (\S+) GFLOP', said[1])[1])
   assert gflop < found < 1.1 * gflop
-  assert 'MiB given to it' in said[1]
+  assert 'MiB of arguments' in said[1]
   assert 'held twice' not in said[1]
 
 
-def test_a_state_that_is_not_donated_is_told_of():
+def test_a_state_that_is_not_donated_is_logged():
   step, said = made(donate=False)
   step(*arguments(3))
   assert '0 MiB of the training state is held twice' in said[1]

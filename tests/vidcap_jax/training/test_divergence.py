@@ -43,12 +43,12 @@ def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
 
 
 def test_the_first_nan_is_named(tiny_data, tmp_path, with_inf, monkeypatch):
-  by_shape = compiled.by_shape
+  by_shape = compiled.compile_by_shape
 
   def looking(step, say):
     return jax.debug_nans(True)(by_shape(step, say))  # all else has been compiled without
 
-  monkeypatch.setattr(compiled, 'by_shape', looking)
+  monkeypatch.setattr(compiled, 'compile_by_shape', looking)
   message = (
     r'step 1: invalid value \(nan\) encountered in [a-z_]+ at \S+/vidcap_jax/\S+\.py:\d+ '
     r'\(runtime.check_nans\); videos: .*v0'

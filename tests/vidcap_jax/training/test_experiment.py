@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 
 import pytest
@@ -13,8 +14,9 @@ from tests import tiny
 from vidcap_jax import files
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.evaluation import evaluate
 from vidcap_jax.training import experiment
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +57,7 @@ def test_the_second_stage_starts_from_the_first(two_stages):
   stages = json.loads((workdir / 'stages.json').read_text())
   assert list(stages) == ['first', 'second']
   assert (stages['first']['steps'], stages['second']['steps']) == (4, 2)
-  losses = {(r['stage'], r['step']): r['loss'] for r in read_journal(workdir) if 'loss' in r}
+  losses = {(r['stage'], r['step']): r['loss'] for r in read_metric_log(workdir) if 'loss' in r}
   assert len(losses) == 6
   # The same batch, as steps and order of a stage begin anew, and parameters that have learned.
   assert losses['second', 1] < losses['first', 1]
@@ -133,15 +135,19 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
     (
       ('one',),
       {'one': {'runtime': {'check_nans': True}}},
-      'config.stages.one.runtime.check_nans: it holds for all stages',
+      'config.stages.one.runtime.check_nans: .* set config.runtime.check_nans',
     ),
-    (('one',), {'one': {'eval': {'splits': ('val',)}}}, 'config.stages.one.eval.splits: it holds'),
+    (
+      ('one',),
+      {'one': {'eval': {'splits': ('val',)}}},
+      'config.stages.one.eval.splits: .* set config.eval.splits',
+    ),
   ],
 )
 def test_wrong_stages(order, stages, message, tiny_data, tmp_path):
   with pytest.raises(UserError, match=message):
     tiny.run(staged(tiny_data, order, **stages), tmp_path / 'work')
-  assert read_journal(tmp_path / 'work') == []
+  assert read_metric_log(tmp_path / 'work') == []
 
 
 # ---------------------------------------------------------------- workdirs
@@ -162,7 +168,7 @@ def test_unknown_keys_of_a_stage_are_refused(changes, message, tiny_data, tmp_pa
   config = staged(tiny_data, first={}, second=changes).lock()
   with pytest.raises(UserError, match=message):
     tiny.run(config, tmp_path / 'work')
-  assert read_journal(tmp_path / 'work') == []
+  assert read_metric_log(tmp_path / 'work') == []
 
 
 def test_what_changes_no_result_may_change(two_stages):
@@ -178,10 +184,8 @@ def test_scores_that_another_command_left_are_made_again(two_stages, tmp_path, m
   tiny.run(config, tmp_path / 'work')
   path = tmp_path / 'work' / 'eval' / 'test' / 'metrics.json'
   right, made = json.loads(path.read_text()), []
-  whole = experiment.evaluate.evaluate
-  monkeypatch.setattr(
-    experiment.evaluate, 'evaluate', lambda *a, **k: made.append(a[2]) or whole(*a, **k)
-  )
+  original = evaluate.evaluate
+  monkeypatch.setattr(evaluate, 'evaluate', lambda *a, **k: made.append(a[2]) or original(*a, **k))
   tiny.run(config, tmp_path / 'work')
   assert made == []
   for wrong in (
@@ -205,7 +209,7 @@ def test_a_finished_stage_whose_checkpoint_is_damaged(two_stages, tmp_path):
   for file in (again / 'checkpoints' / 'second').rglob('*'):
     if file.is_file() and 'metadata' in file.parts:
       file.write_bytes(file.read_bytes()[:9])
-  with pytest.raises(DataError, match="'second' is noted as finished: take it out of"):
+  with pytest.raises(DataError, match="'second' .*stages.json"):
     tiny.run(config, again)
 
 
@@ -215,11 +219,14 @@ def test_another_config_is_refused(two_stages):
   other.train.epochs, other.model.hidden, other.eval.metrics = 5.0, 16, ('BLEU', 'CIDEr')
   with pytest.raises(DataError) as error:
     tiny.run(other, workdir)
-  assert str(error.value).splitlines()[1:] == [
-    "  config.eval.metrics: ['CIDEr'] there, ['BLEU', 'CIDEr'] now",
-    '  config.model.hidden: 8 there, 16 now',
-    '  config.train.epochs: 2.0 there, 5.0 now',
-  ]
+  lines = str(error.value).splitlines()[1:]
+  expected = (
+    r"config.eval.metrics: \['CIDEr'\] .*\['BLEU', 'CIDEr'\] now",
+    r'config.model.hidden: 8 .*16 now',
+    r'config.train.epochs: 2.0 .*5.0 now',
+  )
+  for line, pattern in zip(lines, expected, strict=True):
+    assert re.search(pattern, line)
 
 
 def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path):
@@ -231,7 +238,7 @@ def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path)
   config.source = 'the/same/by/another/path.py'
   experiment.check_config(config, tmp_path)
   config.train.batch_size = 8
-  with pytest.raises(DataError, match='config.train.batch_size: 16 there, 8 now'):
+  with pytest.raises(DataError, match='config.train.batch_size: 16 .*8 now'):
     experiment.check_config(config, tmp_path)
 
 
@@ -243,7 +250,7 @@ def test_a_workdir_that_is_another_folder_on_each_machine(tiny_data, tmp_path, m
   monkeypatch.setattr(experiment, 'is_main', lambda: False)
   experiment.check_config(config, tmp_path / 'shared')
   monkeypatch.setattr(experiment, 'wait_for', functools.partial(files.wait_for, seconds=0))
-  with pytest.raises(UserError, match='local/config.json: process 0 has .* not the same folder'):
+  with pytest.raises(UserError, match='local/config.json: process 0 .*--workdir'):
     experiment.check_config(config, tmp_path / 'local')
 
 

@@ -16,7 +16,7 @@ from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.models.streams import to_inputs
-from vidcap_jax.training.metric_log import read_journal
+from vidcap_jax.training.metric_log import read_metric_log
 
 VIDEOS = len(tiny.SPLITS)
 
@@ -60,7 +60,7 @@ def finished(tiny_data, tmp_path_factory):
   """The config, the workdir of a finished run, and its state while ``joint`` was half done."""
   folder = tmp_path_factory.mktemp('phases')
   config, moments = phases(tiny_data), {('train', 5)}
-  with tiny.without_java(), tiny.photographed(folder / 'whole', folder / 'shots', moments):
+  with tiny.without_java(), tiny.copied_at(folder / 'whole', folder / 'shots', moments):
     return config, tiny.run(config, folder / 'whole'), folder / 'shots'
 
 
@@ -117,7 +117,7 @@ def test_the_key_frames_are_those_that_the_model_chooses(finished, tiny_data):
 def test_rewards_are_part_of_the_checkpoints(finished):
   """R of every caption after the first joint epoch; the first adds no loss, the second does."""
   config, workdir, _ = finished
-  records = [r for r in read_journal(workdir) if r['stage'] == 'joint' and r['kind'] == 'train']
+  records = [r for r in read_metric_log(workdir) if r['stage'] == 'joint' and r['kind'] == 'train']
   assert [r['step'] for r in records] == [1, 2, 3, 4, 5, 6]
   assert [r['reward_loss'] == 0 for r in records] == [True, True, False, False, False, False]
   assert all('first_pass' in r and 'second_pass' in r and 'reward' in r for r in records)
@@ -282,7 +282,7 @@ def test_found_before_anything_is_computed(stage, changes, error, message, finis
   config, _, _ = finished
   with pytest.raises(error, match=message):
     tiny.run(changed(config, stage, changes), tmp_path / 'work')
-  assert read_journal(tmp_path / 'work') == []
+  assert read_metric_log(tmp_path / 'work') == []
 
 
 def test_models_that_choose_none(finished, tmp_path):

@@ -6,20 +6,20 @@ from etils import epath
 
 from tests.vidcap_jax.checkpoints.test_checkpoint import files_of_at_most
 from vidcap_jax.errors import DataError
-from vidcap_jax.training.metric_log import Journal, read_journal
+from vidcap_jax.training.metric_log import MetricLog, read_metric_log
 
 
 def write(workdir, stage, start, steps, **options):
-  journal = Journal(workdir, stage, step=start, **options)
+  log = MetricLog(workdir, stage, step=start, **options)
   for step in steps:
-    journal.write(step, 'train', {'loss': 1 / step})
+    log.write(step, 'train', {'loss': 1 / step})
     if step % 2 == 0:
-      journal.write(step, 'val', {'CIDEr': step / 10})
-  journal.close()
+      log.write(step, 'val', {'CIDEr': step / 10})
+  log.close()
 
 
 def places(workdir):
-  return [(r['stage'], r['step'], r['kind']) for r in read_journal(workdir)]
+  return [(r['stage'], r['step'], r['kind']) for r in read_metric_log(workdir)]
 
 
 def board(workdir, stage):
@@ -48,7 +48,7 @@ def board(workdir, stage):
 @pytest.mark.parametrize('tensorboard', [True, False])
 def test_records_are_appended(tmp_path, tensorboard):
   write(tmp_path, 'xe', 0, [1, 2], tensorboard=tensorboard)
-  assert read_journal(tmp_path) == [
+  assert read_metric_log(tmp_path) == [
     {'stage': 'xe', 'step': 1, 'kind': 'train', 'loss': 1.0},
     {'stage': 'xe', 'step': 2, 'kind': 'train', 'loss': 0.5},
     {'stage': 'xe', 'step': 2, 'kind': 'val', 'CIDEr': 0.2},
@@ -94,7 +94,7 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path):
   for cut in range(len(whole) - 1):
     path.write_bytes(whole[:cut])
     lines = [json.loads(line) for line in whole.splitlines()]
-    kept = read_journal(tmp_path)
+    kept = read_metric_log(tmp_path)
     # A line that only lacks its end-of-line is whole.
     assert kept == lines[: len(kept)]
     assert len(kept) in (whole[:cut].count(b'\n'), whole[: cut + 1].count(b'\n'))
@@ -116,14 +116,14 @@ def test_a_damaged_line_is_named_and_nothing_removed(tmp_path, line):
 
 
 def test_no_run_yet(tmp_path):
-  assert read_journal(tmp_path) == []
+  assert read_metric_log(tmp_path) == []
 
 
 @pytest.mark.parametrize('bad', [float('nan'), float('inf'), np.float64('-inf')])
 def test_what_is_not_finite_becomes_null(tmp_path, bad):
-  journal = Journal(tmp_path, 'xe', step=0)
-  journal.write(1, 'train', {'loss': bad, 'skipped': 3})
-  journal.close()
+  log = MetricLog(tmp_path, 'xe', step=0)
+  log.write(1, 'train', {'loss': bad, 'skipped': 3})
+  log.close()
   (line,) = (tmp_path / 'metrics.jsonl').read_text().splitlines()
   assert 'NaN' not in line
   assert 'Infinity' not in line
@@ -134,25 +134,25 @@ def test_what_is_not_finite_becomes_null(tmp_path, bad):
 
 @pytest.mark.parametrize('tensorboard', [True, False])
 def test_a_full_disk_is_named_and_all_is_closed(tensorboard, tmp_path):
-  journal = Journal(tmp_path, 'xe', step=0, tensorboard=tensorboard)
-  journal.write(1, 'train', {'loss': 0.5})
+  log = MetricLog(tmp_path, 'xe', step=0, tensorboard=tensorboard)
+  log.write(1, 'train', {'loss': 0.5})
   with files_of_at_most(100):
     with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'metrics.jsonl'}'"):
-      journal.write(2, 'train', {'text': 'x' * 200})
+      log.write(2, 'train', {'text': 'x' * 200})
     with pytest.raises(OSError, match=f"File too large: '{tmp_path / 'metrics.jsonl'}'"):
-      journal.close()
-  assert journal._file.closed
-  assert [r['step'] for r in read_journal(tmp_path)] == [1]
+      log.close()
+  assert log._file.closed
+  assert [r['step'] for r in read_metric_log(tmp_path)] == [1]
 
 
 def test_a_full_disk_at_tensorboard_is_an_error_and_no_wait(tmp_path):
-  journal = Journal(tmp_path, 'xe', step=0)
+  log = MetricLog(tmp_path, 'xe', step=0)
   many = {f'x{i}': 0.5 for i in range(20)}  # which take more room there
 
   def write():
     for step in range(4):
-      journal.write(step, 'train', many)
-    journal.flush()
+      log.write(step, 'train', many)
+    log.flush()
 
   message = f"File too large: '{tmp_path / 'tensorboard' / 'xe'}'"
   with files_of_at_most(2000), pytest.raises(OSError, match=message):
@@ -160,10 +160,10 @@ def test_a_full_disk_at_tensorboard_is_an_error_and_no_wait(tmp_path):
 
 
 def test_numpy_numbers(tmp_path):
-  journal = Journal(tmp_path, 'xe', step=0, tensorboard=False)
-  journal.write(1, 'val', {'loss': np.float32(0.5), 'bad': np.float32('nan'), 'n': np.int64(3)})
-  journal.close()
-  assert read_journal(tmp_path) == [
+  log = MetricLog(tmp_path, 'xe', step=0, tensorboard=False)
+  log.write(1, 'val', {'loss': np.float32(0.5), 'bad': np.float32('nan'), 'n': np.int64(3)})
+  log.close()
+  assert read_metric_log(tmp_path) == [
     {'stage': 'xe', 'step': 1, 'kind': 'val', 'loss': 0.5, 'bad': None, 'n': 3}
   ]
 
@@ -182,13 +182,13 @@ def test_tensorboard_shows_what_the_journal_holds(tmp_path):
 
 def test_journal_in_a_bucket(bucket):
   workdir = epath.Path('gs://runs/one')
-  journal = Journal(workdir, 'xe', step=0)
-  journal.write(1, 'train', {'loss': 0.5})
-  assert read_journal(workdir) == []  # until something counts on it
-  journal.flush()
-  assert [r['step'] for r in read_journal(workdir)] == [1]
-  journal.write(2, 'train', {'loss': 0.25})
-  journal.close()
+  log = MetricLog(workdir, 'xe', step=0)
+  log.write(1, 'train', {'loss': 0.5})
+  assert read_metric_log(workdir) == []  # until something counts on it
+  log.flush()
+  assert [r['step'] for r in read_metric_log(workdir)] == [1]
+  log.write(2, 'train', {'loss': 0.25})
+  log.close()
   write(workdir, 'xe', 1, [2, 3])  # goes on from step 1
   assert [step for _, step, kind in places(workdir) if kind == 'train'] == [1, 2, 3]
   assert bucket.names() == ['/runs/one/metrics.jsonl']

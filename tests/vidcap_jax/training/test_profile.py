@@ -10,12 +10,12 @@ NAMES = ('jax_default_matmul_precision', 'jax_debug_nans', 'jax_compilation_cach
 
 
 def test_steps_of_a_profile():
-  assert profile.steps_of('') == range(0)
-  assert profile.steps_of('7') == range(7, 8)
-  assert profile.steps_of('10:13') == range(10, 13)
+  assert profile.parse_steps('') == range(0)
+  assert profile.parse_steps('7') == range(7, 8)
+  assert profile.parse_steps('10:13') == range(10, 13)
   for text in ('a', '3:', '5:5', '-1:2'):
     with pytest.raises(ConfigError, match='give FIRST:LAST'):
-      profile.steps_of(text)
+      profile.parse_steps(text)
 
 
 def test_a_trace_of_chosen_steps(tmp_path):

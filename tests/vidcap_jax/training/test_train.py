@@ -15,7 +15,7 @@ from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.training import compiled, experiment, train_data, trainer
-from vidcap_jax.training.metric_log import TIMING, Journal, read_journal
+from vidcap_jax.training.metric_log import TIMING, MetricLog, read_metric_log
 from vidcap_jax.training.optimizer import make_schedule
 
 
@@ -69,7 +69,7 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
   said = [line for line in capsys.readouterr().out.splitlines() if 'update skipped' in line]
   assert [line.split(':')[0] for line in said] == [f'[xe] step {step}' for step in (1, 3, 5, 7)]
   assert all('videos: ' in line and 'v0' in line and 'loss nan' in line for line in said)
-  records = [r for r in read_journal(tmp_path / 'work') if r['kind'] == 'train']
+  records = [r for r in read_metric_log(tmp_path / 'work') if r['kind'] == 'train']
   assert [r['skipped'] for r in records] == [1, 1, 2, 2, 3, 3, 4, 4]
   assert [r['loss'] is None for r in records] == [True, False] * 4
   assert records[7]['loss'] < records[1]['loss']
@@ -104,7 +104,7 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
 
 def records_of(config, workdir):
   tiny.run(config, workdir)
-  return [{k: v for k, v in r.items() if k not in TIMING} for r in read_journal(workdir)]
+  return [{k: v for k, v in r.items() if k not in TIMING} for r in read_metric_log(workdir)]
 
 
 def test_caches_change_nothing_and_bfloat16_little(tiny_data, tmp_path):
@@ -155,7 +155,7 @@ def test_found_before_training(changes, error, message, tiny_data, tmp_path):
   config.update_from_flattened_dict(changes)
   with pytest.raises(error, match=message) as raised:
     experiment.run(config, tmp_path / 'work', mesh.make_mesh(config.mesh.data, config.mesh.model))
-  assert read_journal(tmp_path / 'work') == []
+  assert read_metric_log(tmp_path / 'work') == []
   assert '\n' not in str(raised.value)
 
 
@@ -163,13 +163,13 @@ def test_no_records_but_the_last(tiny_data, tmp_path):
   config = tiny.short_config(tiny_data)
   config.log.every_steps = 0
   tiny.run(config, tmp_path)
-  records = [(r['kind'], r['step']) for r in read_journal(tmp_path)]
+  records = [(r['kind'], r['step']) for r in read_metric_log(tmp_path)]
   assert records == [('val', 2), ('train', 3), ('val', 3)]
 
 
 def test_a_full_disk_at_the_records(tiny_data, tmp_path, monkeypatch):
   """One line that names the file; the checkpoint that was being written is waited for."""
-  write, finish, finished = Journal.write, checkpoint.finish, []
+  write, finish, finished = MetricLog.write, checkpoint.finish, []
 
   def to_a_full_disk(self, step, kind, values):
     if step == 3:
@@ -180,7 +180,7 @@ def test_a_full_disk_at_the_records(tiny_data, tmp_path, monkeypatch):
     finish(manager)
     finished.extend(checkpoint.steps(tmp_path / 'work' / 'checkpoints' / 'xe'))
 
-  monkeypatch.setattr(Journal, 'write', to_a_full_disk)
+  monkeypatch.setattr(MetricLog, 'write', to_a_full_disk)
   monkeypatch.setattr(checkpoint, 'finish', finishing)
   message = f"No space left on device: '{tmp_path / 'work' / 'metrics.jsonl'}'"
   with pytest.raises(UserError, match=message), files.disk_errors():
@@ -193,7 +193,7 @@ def test_a_full_disk_at_the_records(tiny_data, tmp_path, monkeypatch):
 
 def test_what_crosses_between_host_and_devices(tiny_data, tmp_path, monkeypatch):
   """Nothing goes in within a step; results are fetched where they are logged."""
-  by_shape, device_get = compiled.by_shape, jax.device_get
+  by_shape, device_get = compiled.compile_by_shape, jax.device_get
   steps, fetched = [], []
 
   def guarded(step, say):
@@ -211,7 +211,7 @@ def test_what_crosses_between_host_and_devices(tiny_data, tmp_path, monkeypatch)
       fetched.append(len(steps))
     return device_get(tree)
 
-  monkeypatch.setattr(compiled, 'by_shape', guarded)
+  monkeypatch.setattr(compiled, 'compile_by_shape', guarded)
   monkeypatch.setattr(jax, 'device_get', counting)
   config = tiny.small_config(tiny_data, epochs=2.0)
   config.log.every_steps = 3

@@ -87,7 +87,7 @@ def put_in(path, size=SIZE, words=('a', 'cat', 'runs', 'dog')):
   table = jnp.full((4 + len(words), size), 0.5)
   params = {'words': {'embedding': table}, 'output': {'bias': jnp.zeros(2)}}
   lines = []
-  out = word_vectors.put_in(params, str(path), Vocabulary((*SPECIAL, *words)), lines.append)
+  out = word_vectors.replace_rows(params, str(path), Vocabulary((*SPECIAL, *words)), lines.append)
   assert jax.tree.structure(out) == jax.tree.structure(params)
   assert out['output'] is params['output']
   assert out['words']['embedding'].sharding == table.sharding
