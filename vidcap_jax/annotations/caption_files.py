@@ -8,10 +8,18 @@ import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from vidcap_jax.annotations import captions_json, coco, karpathy, msrvtt, read_annotations, rows
-from vidcap_jax.annotations.files import read_json, read_pickle
+from vidcap_jax.annotations import (
+  captions_json,
+  coco,
+  flickr,
+  karpathy,
+  msrvtt,
+  read_annotations,
+  rows,
+)
+from vidcap_jax.annotations.files import read_json, read_lines, read_pickle
 from vidcap_jax.annotations.model import Annotations, Located, read_id
-from vidcap_jax.annotations.splits import split_lists
+from vidcap_jax.annotations.splits import as_annotated, split_lists
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.split_names import usual_name
@@ -26,6 +34,8 @@ FORMS = """accepted files:
   .jsonl  one object a line, as in the list above
   .csv    with a header that names an id column and caption
   .txt    id, tab, caption (the S2VT form of MSVD), or a header like that of .csv; .tsv likewise
+  .token  Flickr8k's and Flickr30k's lines NAME.jpg#0, tab, caption; as .txt too, and the CSV files
+          image,caption
 The references may be of any other form that data sets are built from, with --format.
 A split may be named by the references themselves (MSR-VTT, or a split field or column) or by
 their file's name; val stands for validate, dev, … where a file spells it so.
@@ -78,7 +88,7 @@ def read_references(
   if splits is not None:
     if split is None:
       raise DataError(f'{splits}: a splits file needs the name of a split')
-    ids = _listed_ids(pathlib.Path(splits), split)
+    ids = as_annotated(_listed_ids(pathlib.Path(splits), split), videos)
     if missing := [video_id for video_id in ids if video_id not in videos]:
       raise DataError(
         f'{path} lacks {len(missing)} of the {len(ids)} videos of split {split!r}: '
@@ -141,13 +151,18 @@ def _entries(path: pathlib.Path) -> Iterator[Located]:
       return captions_json.entries(read_pickle(path), path)
     case '.jsonl':
       return rows.jsonl_entries(path)
-    case '.csv':
-      return rows.table_entries(path)
-    case '.txt' | '.tsv':
-      return rows.tab_entries(path)
+    case '.csv' | '.txt' | '.tsv' | '.token':
+      return _line_entries(path)
   raise DataError(
-    f'{path}: unknown kind of captions file; known: .json, .pkl, .jsonl, .csv, .txt, .tsv'
+    f'{path}: unknown kind of captions file; known: .json, .pkl, .jsonl, .csv, .txt, .tsv, .token'
   )
+
+
+def _line_entries(path: pathlib.Path) -> Iterator[Located]:
+  first_line = next((line for _, line in read_lines(path)), '')
+  if path.suffix.lower() == '.token' or flickr.is_flickr(first_line):
+    return flickr.entries(path)
+  return rows.table_entries(path) if path.suffix.lower() == '.csv' else rows.tab_entries(path)
 
 
 def _json_entries(data: Any, path: pathlib.Path) -> Iterator[Located]:

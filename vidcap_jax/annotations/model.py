@@ -254,9 +254,10 @@ def normalize_split(name: str) -> str:
 
 
 def split_in_name(path: pathlib.Path) -> str | None:
-  """The split in a file's name: ``val`` for sents_val_lc_nopunc.txt, val_1.json.
+  """The split in a file's name: ``val`` for sents_val_lc_nopunc.txt, Flickr_8k.devImages.txt.
 
   None if the name holds no split, or several.
   """
-  found = {SPELLINGS[p] for p in re.split(r'[^a-z]+', path.stem.lower()) if p in SPELLINGS}
+  words = [word.removesuffix('images') for word in re.split(r'[^a-z]+', path.stem.lower())]
+  found = {SPELLINGS[word] for word in words if word in SPELLINGS}
   return found.pop() if len(found) == 1 else None

@@ -1,7 +1,8 @@
 """Assigns videos to splits, by a split file or by the annotation itself."""
 
 import pathlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from vidcap_jax.annotations import published
 from vidcap_jax.annotations.files import parse_json, read_json, read_lines, read_table, read_text
@@ -32,7 +33,23 @@ def choose(splits: str, annotations: Annotations, names: Mapping[str, str]) -> d
   """
   if splits in published.NUMBERED:
     return published.by_number(splits, annotations, names)
-  return read_splits([splits] if pathlib.Path(splits).exists() else splits.split(','))
+  lists = read_splits([splits] if pathlib.Path(splits).exists() else splits.split(','))
+  return {split: as_annotated(ids, annotations.videos) for split, ids in lists.items()}
+
+
+def as_annotated(ids: Sequence[str], annotated: Iterable[str]) -> list[str]:
+  """Listed ids as the annotation has them: names of pictures may be listed without .jpg."""
+  annotated = set(annotated)
+  by_stem: dict[str, list[str]] = {}
+  for name in annotated:
+    if picture := re.fullmatch(r'(.+)\.(?:jpe?g|png|webp)', name, re.IGNORECASE):
+      by_stem.setdefault(picture[1], []).append(name)
+  return [
+    by_stem[video_id][0]
+    if video_id not in annotated and len(by_stem.get(video_id, ())) == 1
+    else video_id
+    for video_id in ids
+  ]
 
 
 def read_splits(paths: Iterable) -> dict[str, list[str]]:

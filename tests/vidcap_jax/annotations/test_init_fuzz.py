@@ -122,6 +122,7 @@ WRITERS = {
   ('karpathy', None): lambda pairs: json.dumps(
     {'images': [{'cocoid': v, 'sentences': [{'raw': c}]} for v, c in pairs]}
   ),
+  ('flickr', 'en'): lambda pairs: ''.join(f'{v}#{i}\t{c}\n' for i, (v, c) in enumerate(pairs)),
   ('json', None): lambda pairs: json.dumps(by_id(pairs)),
   ('pickle', None): lambda pairs: pickle.dumps(by_id(pairs)),
   ('jsonl', None): lambda pairs: ''.join(
@@ -140,7 +141,7 @@ def written(form, language, pairs) -> bytes:
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_every_caption_is_kept_or_counted(form, language, data):
-  text = ONE_LINE if form in ('msvd', 'lsmdc') else ANY
+  text = ONE_LINE if form in ('msvd', 'lsmdc', 'flickr') else ANY
   pairs = data.draw(st.lists(st.tuples(IDS, text), min_size=1, max_size=5))
   if form == 'vatex' and not any(clean(caption) for _, caption in pairs):
     return  # captions in neither language: refused

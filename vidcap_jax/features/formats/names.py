@@ -13,7 +13,8 @@ from vidcap_jax.errors import DataError
 DEFAULT = ('path', 'extension')
 
 _EXTENSION = re.compile(
-  r'(\.(mp4|avi|mkv|webm|mov|flv|m4v|mpe?g|wmv|3gp|npy|npz|pkl|pickle|pth|pt|h5|hdf5))+$', re.I
+  r'(\.(mp4|avi|mkv|webm|mov|flv|m4v|jpe?g|png|webp|mpe?g|wmv|3gp|npy|npz|pkl|pickle|pth|pt|h5|hdf5))+$',
+  re.I,
 )
 _RULES: Mapping[str, Callable[[str], str]] = {
   'path': lambda name: re.split(r'[/\\]', name)[-1],
