@@ -37,6 +37,9 @@ LMDB = ['lmdb>=1.5']
 # Preparing data on an engine of many machines; too large for the tests that are always run.
 BEAM = ['apache-beam>=2.77']
 
+# The same on a Dask cluster.
+DASK = ['distributed>=2024.6.2']
+
 # Networks of timm, torchvision and transformers to make features with.
 TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24']
 
@@ -73,10 +76,11 @@ setup(
     'video': VIDEO,
     'lmdb': LMDB,
     'beam': BEAM + VIDEO,
+    'dask': DASK + VIDEO,
     'torch': TORCH,
     'report': REPORT,
     'launch': LAUNCH,
-    'test': TEST + METRICS + VIDEO + LMDB + REPORT + LAUNCH,
+    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + LAUNCH,
   },
   classifiers=[
     'Programming Language :: Python :: 3',

@@ -1,14 +1,18 @@
-r"""Extraction and building by Apache Beam, on one machine or on an engine of many.
+r"""Extraction and building on an engine of many machines: Apache Beam, or a Dask cluster.
 
     python -m data_prep.apache_beam extract --videos=… --streams=… --out=… -- --runner=FlinkRunner …
     python -m data_prep.apache_beam build --format=… --annotations=… --features=… --out=… -- …
+    python -m data_prep.apache_beam extract --engine=dask://HOST:PORT --videos=… --out=…
 
 Flags before ``--`` are those of ``data_prep.extract`` and ``data_prep.build``, flags after it are
-Beam's. The results are equal to those of the two commands, bit for bit, because the same functions
-run for each video and each shard; either can resume what the other began. All machines must see the
-files under the same paths.
+Beam's. With ``--engine`` the jobs run on the Dask cluster with that scheduler, without Beam. The
+results are equal to those of the two commands, bit for bit, because the same functions run for each
+video and each shard; either can resume what the other began. All machines must see the files under
+the same paths.
 """
 
+import argparse
+import contextlib
 import dataclasses
 import functools
 import json
@@ -16,14 +20,14 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from data_prep import build, extract
-from data_prep.dataset import plan, writer
+from data_prep import build, dask_engine, engine_jobs, extract
+from data_prep.dataset.builder import ShardBuilder
 from data_prep.dataset.options import Options
 from data_prep.dataset.writer import ShardPlan
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import extract_folder, stream_folders, weights
+from vidcap_jax.features import extract_folder
+from vidcap_jax.features.picture_files import Source as VideoSource
 from vidcap_jax.features.sources import Source
 from vidcap_jax.features.stream_folders import VideoResult
 
@@ -54,6 +58,11 @@ def pipeline_options(flags: Sequence[str]):
   import_beam()
   from apache_beam.options.pipeline_options import PipelineOptions
 
+  if any('dask' in flag.lower() for flag in flags if flag.startswith('--runner')):
+    raise BeamError(
+      'after "--": Beam\'s Dask runner runs jobs twice and loses their results; use '
+      '--engine=dask://HOST:PORT without Beam instead'
+    )
   options = PipelineOptions(list(flags))
   known = options.get_all_options()
   unknown = options.get_all_options(retain_unknown_options=True).keys() - known.keys()
@@ -63,34 +72,39 @@ def pipeline_options(flags: Sequence[str]):
 
 
 def run_jobs(flags: Sequence[str], plan: extract_folder.ExtractionPlan) -> extract_folder.Results:
-  """Runs an extraction's jobs in a pipeline; yields the results once the pipeline has ended."""
+  """Runs an extraction's jobs in a pipeline; yields the results once the pipeline has ended.
+
+  Raises:
+    BeamError: the pipeline ended without the results of all videos.
+  """
   beam = import_beam()
   options = pipeline_options(flags)
   folder = plan.out / _RESULTS
   shutil.rmtree(folder, ignore_errors=True)
-  extract_video = functools.partial(_extract, weights.paths(), plan.out)
+  extract_video = functools.partial(_extract, engine_jobs.extraction_of(plan))
   if plan.jobs:
-    with beam.Pipeline(options=options) as pipeline:
+    with engine_jobs.attempts(plan.out), beam.Pipeline(options=options) as pipeline:
       videos = pipeline | beam.Create([(v, *job) for v, job in plan.jobs.items()])
       lines = videos | beam.Reshuffle() | 'Extract' >> beam.Map(extract_video)
       lines | beam.io.WriteToText(str(folder / 'results'))
+  results = {}
   for file in sorted(folder.glob('results*')):
     for line in file.read_text().splitlines():
       video_id, fields = json.loads(line)
-      yield video_id, VideoResult(**{**fields, 'absent': tuple(fields['absent'])})
+      results[video_id] = VideoResult(**{**fields, 'absent': tuple(fields['absent'])})
+  yield from results.items()
   shutil.rmtree(folder, ignore_errors=True)
+  if lost := [video_id for video_id in plan.jobs if video_id not in results]:
+    raise BeamError(
+      f'the runner lost the results of {len(lost)} of {len(plan.jobs)} videos ({lost[0]}, …); what '
+      'is extracted is kept: run the same command again, with another runner if it recurs'
+    )
 
 
-def _extract(
-  weights_paths: Mapping[str, pathlib.Path],
-  out: pathlib.Path,
-  job: tuple[str, pathlib.Path, Mapping],
-) -> str:
+def _extract(extraction: engine_jobs.Extraction, job: tuple[str, VideoSource, Mapping]) -> str:
   """Extracts one video; returns a line of JSON with its id and result."""
-  video_id, path, streams = job
-  weights.set_paths(weights_paths)
-  result = stream_folders.extract_to_files(out, video_id, path, streams)
-  return json.dumps([video_id, dataclasses.asdict(result)])
+  result = engine_jobs.extract_video(extraction, *job)
+  return json.dumps([job[0], dataclasses.asdict(result)])
 
 
 def build_shards(
@@ -102,71 +116,61 @@ def build_shards(
   """Builds shards in a pipeline; each shard leaves its result in the data set's folder."""
   beam = import_beam()
   beam_options = pipeline_options(flags)
-  # What is sent to a worker: sources without readers, which it opens itself, and with each shard
-  # the names of its own videos' features only.
-  no_reader: Any = None
-  closed_sources = [dataclasses.replace(s, reader=no_reader, names={}) for s in sources]
-  jobs = [
-    (
-      shard,
-      [
-        {v.video_id: s.names[v.video_id] for v in shard.videos if v.video_id in s.names}
-        for s in sources
-      ],
-    )
-    for shard in shards
-  ]
+  closed_sources = engine_jobs.without_readers(sources)
+  jobs = engine_jobs.shard_jobs(shards, sources)
 
   class Build(beam.DoFn):  # type: ignore[name-defined]
     """Opens the streams once in each worker, and builds shards from them."""
 
     def setup(self):
-      self.sources = [_open(source, options) for source in closed_sources]
+      self.sources = engine_jobs.open_sources(closed_sources, options)
 
     def process(self, job) -> Iterator[str]:
-      shard, names = job
-      sources = [dataclasses.replace(s, names=n) for s, n in zip(self.sources, names, strict=True)]
-      _build_shard(options, shard, sources)
-      yield shard.file
+      engine_jobs.build_shard(options, job, self.sources)
+      yield job.shard.file
 
   if jobs:
-    with beam.Pipeline(options=beam_options) as pipeline:
+    with (
+      engine_jobs.attempts(pathlib.Path(options.out)),
+      beam.Pipeline(options=beam_options) as pipeline,
+    ):
       pipeline | beam.Create(jobs) | beam.Reshuffle() | 'Build' >> beam.ParDo(Build())
 
 
-def _open(source: Source, options: Options) -> Source:
-  name = source.stream.name
-  return dataclasses.replace(source, reader=plan.open_reader(name, options.features[name], options))
-
-
-def _build_shard(options: Options, shard: ShardPlan, sources: Sequence[Source]) -> None:
-  writer.build_shard(
-    pathlib.Path(options.out),
-    shard,
-    sources,
-    align=options.align,
-    skip=True,  # the builder reports videos left out by any shard as one error
-  )
+@contextlib.contextmanager
+def _engine(
+  engine: str | None, flags: Sequence[str]
+) -> Iterator[tuple[extract.JobRunner, ShardBuilder]]:
+  """What runs an extraction's jobs and what builds shards: a Dask cluster, or Beam."""
+  if engine is None:
+    pipeline_options(flags)  # so that wrong flags are reported before any work
+    yield functools.partial(run_jobs, flags), functools.partial(build_shards, flags)
+  elif flags:
+    raise BeamError(f'--engine={engine} is without Beam: leave {flags[0]} out')
+  else:
+    with dask_engine.connect(engine) as client:
+      run_on_cluster = functools.partial(dask_engine.run_jobs, client)
+      yield run_on_cluster, functools.partial(dask_engine.build_shards, client)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   command, *rest = list(sys.argv[1:] if argv is None else argv) or ['--help']
-  cut = rest.index('--') if '--' in rest else len(rest)
-  own, flags = rest[:cut], rest[cut + 1 :]
-  programs: dict[str, Any] = {
-    'extract': lambda: extract.main(own, functools.partial(run_jobs, flags)),
-    'build': lambda: build.main(own, functools.partial(build_shards, flags)),
-  }
-  if command not in programs:
+  if command not in ('extract', 'build'):
     print(__doc__, file=sys.stdout if command in ('-h', '--help') else sys.stderr)
     return 0 if command in ('-h', '--help') else 2
+  cut = rest.index('--') if '--' in rest else len(rest)
+  parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+  parser.add_argument('--engine')
+  args, own = parser.parse_known_args(rest[:cut])
   try:
-    pipeline_options(flags)  # so that wrong flags are reported before any work
-  except (BeamError, ModuleNotFoundError) as error:
+    with _engine(args.engine, rest[cut + 1 :]) as (run_elsewhere, shard_builder):
+      if command == 'extract':
+        return extract.main(own, run_elsewhere)
+      return build.main(own, shard_builder)
+  except (UserError, ModuleNotFoundError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
-  return programs[command]()
 
 
 if __name__ == '__main__':

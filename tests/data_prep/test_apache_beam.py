@@ -9,7 +9,7 @@ import pytest
 from data_prep import apache_beam, build, extract
 from tests import video_files
 
-pytest.importorskip('apache_beam', reason='the extra "beam" is not installed')
+beam = pytest.importorskip('apache_beam', reason='the extra "beam" is not installed')
 
 FLAGS = ('--', '--runner=DirectRunner')
 
@@ -118,3 +118,17 @@ def test_misspelt_beam_flag_is_an_error_before_any_work(videos, tmp_path, capsys
   assert apache_beam.main(['extract', *flags]) == 1
   assert '--runer' in capsys.readouterr().err
   assert not (tmp_path / 'out').exists()
+
+
+def test_beams_own_dask_runner_is_refused(videos, tmp_path, capsys):
+  flags = [f'--videos={videos}', f'--out={tmp_path / "out"}', '--', '--runner=DaskRunner']
+  assert apache_beam.main(['extract', *flags]) == 1
+  assert '--engine=dask://' in capsys.readouterr().err
+  assert not (tmp_path / 'out').exists()
+
+
+def test_results_that_a_runner_loses_are_an_error(videos, tmp_path, capsys, monkeypatch):
+  monkeypatch.setattr(beam.io, 'WriteToText', lambda path: beam.Map(str))
+  flags = [f'--videos={videos}', f'--out={tmp_path}', '--streams=image:random_sequence@every=5']
+  assert apache_beam.main(['extract', *flags, *FLAGS]) == 1
+  assert '6 of 6 videos' in capsys.readouterr().err

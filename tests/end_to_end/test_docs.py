@@ -17,10 +17,11 @@ ROOT = pathlib.Path(__file__).parents[2]
 # The change log also has names of earlier versions.
 PAGES = sorted({*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')} - {ROOT / 'CHANGELOG.md'})
 OURS = ('vidcap_jax', 'data_prep', 'configs', 'launch', 'benchmarks', 'examples', 'tests', 'docs')
-# Flags of pip, ruff, docker, kubectl, gcloud, sbatch, Beam, and of PyTorch projects.
+# Flags of pip, ruff, docker, kubectl, gcloud, sbatch, Beam, Dask, and of PyTorch projects.
 FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
-  *('partition', 'prefix', 'requeue', 'runner', 'setup_file', 'user', 'worker'),
+  *('no-nanny', 'nthreads', 'nworkers', 'partition', 'prefix', 'requeue', 'runner', 'setup_file'),
+  *('user', 'worker'),
   *('feats_dir', 'train_only', 'use_box'),
 }
 
