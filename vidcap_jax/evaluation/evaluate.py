@@ -193,6 +193,9 @@ def _reference_scores(
   Raises:
     MetricError: scoring failed; the message says how to score the file ``path`` of the captions.
   """
+  texts = {video.video_id: video.captions for video in data.videos}
+  for note in metrics.zero_notes(texts, metrics.METRICS, references.by_character):
+    print(note, file=sys.stderr)
   print(
     f'scoring {len(captions)} captions of {data.name}; METEOR alone takes 10 to 20 seconds to '
     'start',

@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import pathlib
@@ -19,9 +20,11 @@ import numpy as np
 
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.tokenizers import separate_characters
+from vidcap_jax.data.tokenizers import tokenize as words_of
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import meteor, ptb_tokenizer
 from vidcap_jax.evaluation.java import MetricError, require_java
+from vidcap_jax.evaluation.zero_scores import zero_scores
 from vidcap_jax.files import check_output
 
 __all__ = [
@@ -164,6 +167,19 @@ def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
   )
 
 
+def zero_notes(
+  references: Mapping[str, Sequence[str]], metrics: Sequence[str], by_character: bool
+) -> list[str]:
+  """Lines that name the scores that don't depend on the captions, with the reason."""
+  split = functools.partial(words_of, tokenizer='by_character' if by_character else 'ptb_like')
+  zero = zero_scores(list(references.values()), split)
+  return [
+    f'note: {name} does not tell good captions from bad ones: {reason}'
+    for name, reason in zero.items()
+    if name.partition('_')[0] in metrics
+  ]
+
+
 def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
   """{name: (corpus score, scores per video)} by pycocoevalcap's scorer."""
   if metric == 'BLEU':
@@ -276,6 +292,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
       form=options.format,
       language=options.language,
     )
+    for note in zero_notes(references, options.metrics.split(','), options.by_character):
+      print(note, file=sys.stderr)
     corpus, per_video = score(
       hypotheses,
       references,

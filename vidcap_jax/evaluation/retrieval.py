@@ -4,7 +4,7 @@ A rank is 1 plus the number of wrong answers that are at least as near as the ri
 as mistakes, so a model that maps everything to one point ranks last, not first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -65,6 +65,28 @@ def scores(video_to_text: np.ndarray, text_to_video: np.ndarray) -> dict[str, fl
   both = {k: [values[f'{direction}_R@{k}'] for direction in DIRECTIONS] for k in RECALLS}
   values |= {f'R@{k}': sum(pair) / 2 for k, pair in both.items()}
   return values | {'rsum': sum(map(sum, both.values()))}
+
+
+def perfect_score(name: str, captions: Sequence[int]) -> str:
+  """Why a score of ``SCORES`` is at its best for any embedding; '' if it is not.
+
+  Args:
+    name: of the score.
+    captions: number of captions of each video.
+  """
+  total = sum(captions)
+  # The lowest ranks that are possible.
+  lowest = {
+    'video_to_text': 1 + max(total - count for count in captions if count),
+    'text_to_video': len(captions),
+  }
+  direction, _, recall = name.rpartition('_')  # R@K and rsum are of both directions
+  k = 1 if recall == 'rsum' else int(recall.removeprefix('R@'))
+  if any(lowest[d] > k for d in ([direction] if direction else DIRECTIONS)):
+    return ''
+  return (
+    f'is always {2 * len(RECALLS) if recall == "rsum" else 1}: there are {len(captions)} videos'
+  )
 
 
 def summary(report: Mapping) -> str:

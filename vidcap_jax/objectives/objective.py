@@ -42,6 +42,8 @@ class Objective:
       the host scores the first.
     stop: (report, as numbers) -> why the stage should end here, or ''; called at every step whose
       number STOP_CHECK_STEPS divides, whatever is logged, since it decides what is trained.
+    notes: (captions of each video, vocabulary) -> lines to log before training, such as what cannot
+      be learned from these captions.
   """
 
   loss: Callable[..., tuple[Array, tuple[dict[str, Array], Any]]]
@@ -50,6 +52,7 @@ class Objective:
   device_samples: Mapping[str, Callable[..., Array]] = dataclasses.field(default_factory=dict)
   host_reward: Callable[[Sequence[Sequence[str]], Vocabulary], Callable[..., dict]] | None = None
   stop: Callable[[Mapping[str, float]], str] | None = None
+  notes: Callable[[Sequence[Sequence[str]], Vocabulary], Sequence[str]] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

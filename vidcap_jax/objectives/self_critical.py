@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from flax import linen as nn
 from ml_collections import ConfigDict
 
-from vidcap_jax.data.vocabulary import PAD, Vocabulary
+from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, Vocabulary
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation.zero_scores import zero_scores
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
 from vidcap_jax.objectives import sampling
 from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio, read_sampling
@@ -135,7 +136,9 @@ def make(
   """
   check(settings, config)
   parts = _SelfCritical(settings, config, module)
-  objective = Objective(parts.loss, _initial_state, parts.tables, stop=parts.stop)
+  objective = Objective(
+    parts.loss, _initial_state, parts.tables, stop=parts.stop, notes=parts.notes
+  )
   if not parts.on_host:
     return objective
   return dataclasses.replace(
@@ -299,6 +302,17 @@ class _SelfCritical:
       }
 
     return compute
+
+  def notes(self, captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> list[str]:
+    """Lines that name the rewards that are 0 for any samples."""
+    end = [SPECIAL[EOS]] if self.settings.count_eos else []
+    zero = zero_scores(captions, lambda caption: vocabulary.tokenize(caption) + end)
+    return [
+      f'warning: objective.rewards.{reward} is 0 for any caption: {zero[score]}; samples are not '
+      'improved by it'
+      for reward, score in (('cider', 'CIDEr'), ('bleu4', 'BLEU_4'))
+      if reward in self.weights and score in zero
+    ]
 
   def stop(self, report: Mapping[str, float]) -> str:
     """An explanation once samples have been collapsed for long enough, else ''."""

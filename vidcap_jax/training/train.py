@@ -56,7 +56,7 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dic
   log = functools.partial(print, f'[{name}]', flush=True) if is_main() else _no_log
   stage = set_up(config, mesh)
   data = read_train_data(config, stage, workdir)
-  validate = make_validator(config, stage, mesh, data.key_frames)
+  validate = make_validator(config, stage, mesh, data.key_frames, log)
   log_train_data(config, stage, data, mesh, log)
   trainer = make_trainer(config, stage, data, mesh, log)
   folder = workdir / 'checkpoints' / name

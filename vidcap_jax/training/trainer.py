@@ -85,6 +85,8 @@ def make_trainer(
   optimizer = make_optimizer(config.optimizer, schedule)
   objective = make_objective(config, module, data.tokens_per_step)
   example = example_inputs(streams, config, module.config.needs)
+  for note in objective.notes(data.captions, stage.vocabulary) if objective.notes else ():
+    log(note)
   tables = jax.device_get(objective.tables(data.captions, stage.vocabulary))
   tables = jax.device_put(tables, replicated(mesh))
   host_reward = objective.host_reward and objective.host_reward(data.captions, stage.vocabulary)

@@ -11,7 +11,8 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.evaluation import retrieve
+from vidcap_jax.evaluation import retrieval, retrieve
+from vidcap_jax.evaluation.zero_scores import zero_scores
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.training.stage import Stage
@@ -33,7 +34,11 @@ def check_scores(settings: Mapping) -> None:
 
 
 def make_validator(
-  config: ConfigDict, stage: Stage, mesh: Mesh, key_frames: Mapping[str, int]
+  config: ConfigDict,
+  stage: Stage,
+  mesh: Mesh,
+  key_frames: Mapping[str, int],
+  log: Callable[[str], None],
 ) -> Callable[[Any], dict[str, float]]:
   """params -> scores on the validation split; {} on processes that do not score.
 
@@ -45,6 +50,7 @@ def make_validator(
     stage: its parts.
     mesh: of all devices.
     key_frames: by video id, for models that take them from outside.
+    log: prints a line if ``eval.metric`` is the same for any parameters.
   """
   module, vocabulary, streams = stage.module, stage.vocabulary, stage.shape.streams
   source = attach(open_split(config.data.dir, config.data.val_split), key_frames)
@@ -55,10 +61,26 @@ def make_validator(
 
   if not is_captioner(module):
     retrieve.check_validation(config.eval, config.data.val_split, texts)
+    if reason := retrieval.perfect_score(config.eval.metric, [len(v.captions) for v in texts]):
+      log(_cannot_choose(config, reason))
     length = stage.shape.length
     score_retrieval = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
     return lambda params: score_retrieval(params, batches(), texts)
+  zero = zero_scores([v.captions for v in texts], vocabulary.tokenize)
+  if config.eval.metric in zero:
+    log(_cannot_choose(config, f'is 0 for any captions: {zero[config.eval.metric]}'))
   return _caption_validator(config, stage, mesh, batches, texts)
+
+
+def _cannot_choose(config: ConfigDict, reason: str) -> str:
+  """The line that the metric is the same for all checkpoints."""
+  patience = config.eval.patience
+  return (
+    f'warning: eval.metric={config.eval.metric} over split {config.data.val_split!r} {reason}. It '
+    'cannot choose the best checkpoint, so the last one is kept'
+    + (f', and training ends after eval.patience={patience} validations' if patience else '')
+    + '; validate on more videos, or by another metric'
+  )
 
 
 def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts):

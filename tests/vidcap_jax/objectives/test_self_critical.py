@@ -174,3 +174,16 @@ def test_unknown_settings_are_refused(change, message):
   c.objective = {'name': 'self_critical', **change}
   with pytest.raises(ConfigError, match=message):
     make_objective(c, setup('temporal').module, None)
+
+
+def test_rewards_that_can_only_be_0_are_named():
+  objective = make_objective(config(), setup('temporal').module, None)
+  one, two = [['w1 w2 w3 w4', 'w5']], [['w1 w2 w3'], ['w5']]
+  (note,) = objective.notes(one, VOCABULARY)
+  assert 'objective.rewards.cider' in note
+  assert objective.notes(two, VOCABULARY) == []  # with EOS, one reference has four words
+  without_eos = make_objective(
+    config(**{'objective.count_eos': False}), setup('temporal').module, None
+  )
+  (note,) = without_eos.notes(two, VOCABULARY)
+  assert 'objective.rewards.bleu4' in note

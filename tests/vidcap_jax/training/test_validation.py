@@ -1,6 +1,10 @@
 """Early stopping counts validations since the best score."""
 
-from vidcap_jax.training.validation import update_progress, validation_line
+from tests import tiny
+from vidcap_jax.distributed.mesh import make_mesh
+from vidcap_jax.training.experiment import stage_config
+from vidcap_jax.training.stage import set_up
+from vidcap_jax.training.validation import make_validator, update_progress, validation_line
 
 
 def after(scores, patience):
@@ -31,3 +35,16 @@ def test_the_line():
   scores = {'CIDEr': 0.25, 'distinct_captions': 7}
   told = 'step 5 validation: CIDEr 0.2500  7 distinct captions; best CIDEr none yet'
   assert validation_line(5, scores, progress, 'CIDEr') == told
+
+
+def test_a_metric_that_cannot_choose_the_best_checkpoint_is_named(tmp_path):
+  data = tiny.build(tmp_path / 'one', ('train', 'train', 'train', 'val'))
+  config, mesh = tiny.get_config(data), make_mesh()
+  config = stage_config(config, config.order[0])
+  lines = []
+  make_validator(config, set_up(config, mesh), mesh, {}, lines.append)
+  (line,) = lines
+  assert all(text in line for text in ('eval.metric=CIDEr', "'val'", 'one video'))
+  config.eval.update(metrics=('ROUGE_L',), metric='ROUGE_L')
+  make_validator(config, set_up(config, mesh), mesh, {}, lines.append)
+  assert lines == [line]
