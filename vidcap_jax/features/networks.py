@@ -54,13 +54,13 @@ def mixing(channels: int, mixed: int) -> np.ndarray:
   return ((2.0 * bits - 1) / channels**0.5).astype(np.float32).reshape(channels, mixed)
 
 
-def _lite0_weights() -> tuple[pathlib.Path, ...]:
+def _lite_weights(name: str) -> tuple[pathlib.Path, ...]:
   from vidcap_jax.features.backbones import efficientnet
 
-  return (efficientnet.weights_path(),)
+  return (efficientnet.weights_path(efficientnet.VARIANTS[name]),)
 
 
-def _load_lite0(_: pathlib.Path) -> Forward:
+def _load_lite(name: str, _: pathlib.Path) -> Forward:
   import jax
   import jax.numpy as jnp
 
@@ -68,24 +68,31 @@ def _load_lite0(_: pathlib.Path) -> Forward:
 
   # Depthwise convolutions as shifted products are 9 times faster on CPUs, not on accelerators.
   depthwise = 'shifted' if jax.default_backend() == 'cpu' else 'grouped'
-  parameters = jax.device_put(efficientnet.pretrained())
-  offsets = jnp.arange(-3.0, 4.0)  # of the cells from the middle of the frame
+  variant = efficientnet.VARIANTS[name]
+  parameters = jax.device_put(efficientnet.pretrained(variant))
+  cells = variant.cells
+  offsets = jnp.arange(cells) - (cells - 1) / 2  # of the cells from the middle of the frame
   signs = jnp.asarray(mixing(efficientnet.CHANNELS, MIXED))
 
   @functools.partial(jax.jit, static_argnums=1)
   def forward(frames, wanted):
-    grid = efficientnet.feature_map(parameters, frames, depthwise)  # (B, 7, 7, D)
+    grid = efficientnet.feature_map(parameters, frames, depthwise, variant)  # (B, cells, cells, D)
 
     def moments():
-      mixed = grid @ signs  # (B, 7, 7, MIXED)
-      across = jnp.einsum('brcd,c->bd', mixed, offsets) / 49
-      down = jnp.einsum('brcd,r->bd', mixed, offsets) / 49
+      mixed = grid @ signs  # (B, cells, cells, MIXED)
+      across = jnp.einsum('brcd,c->bd', mixed, offsets) / cells**2
+      down = jnp.einsum('brcd,r->bd', mixed, offsets) / cells**2
       return jnp.concatenate([mixed.mean((1, 2)), across, down], -1)  # (B, 3 MIXED)
 
     outputs = {'pooled': lambda: grid.mean((1, 2)), 'grid': lambda: grid, 'moments': moments}
     return {name: outputs[name]() for name in wanted}
 
   return forward
+
+
+def _lite(name: str, size: int) -> Network:
+  find = functools.partial(_lite_weights, name)
+  return Network(size, functools.partial(_load_lite, name), weights=find)
 
 
 def _c3d_weights() -> tuple[pathlib.Path, ...]:
@@ -141,7 +148,9 @@ C3D_MEAN = 'c3d_mean'  # name of the optional mean cube among the weights files
 _VGGISH_SAMPLES = 15_600  # of one spectrogram
 
 NETWORKS: dict[str, Network] = {
-  'efficientnet_lite0': Network(224, _load_lite0, weights=_lite0_weights),
+  'efficientnet_lite0': _lite('efficientnet_lite0', 224),
+  'efficientnet_lite1': _lite('efficientnet_lite1', 240),
+  'efficientnet_lite2': _lite('efficientnet_lite2', 260),
   'c3d': Network(
     112, _load_c3d, reads='windows', scale=128, batch=2, window=16, weights=_c3d_weights
   ),

