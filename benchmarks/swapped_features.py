@@ -42,7 +42,7 @@ def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> lis
   """CIDEr with own features, with swapped features, and of the best constant caption."""
   mesh = make_mesh()
   restored = restore.restore(restore.find_checkpoint(checkpoint), mesh)
-  source = open_split(data or restored.config.data.dir, split)
+  source = open_split(restored.data_folder(data), split)
   texts = list(pipeline.read_texts(source))
   ids = [video.video_id for video in texts]
   references = metrics.prepare_references(

@@ -1,6 +1,7 @@
 """Finds a checkpoint and restores from it alone all that captioning needs."""
 
 import dataclasses
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from vidcap_jax.data.schema import Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.decoding.decode import DEFAULTS_FOR_OLD_CHECKPOINTS, check_decode
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.files import read_json
+from vidcap_jax.files import is_local, read_json
 from vidcap_jax.models import sharding
 from vidcap_jax.models.captioner import init_params, is_captioner
 from vidcap_jax.models.streams import example_inputs
@@ -44,6 +45,28 @@ class Restored:
   def length(self) -> int:
     """L, the most tokens of a caption in training, EOS included."""
     return (self.config.data.max_words or self.vocabulary.max_words) + 1
+
+  def data_folder(self, given: str | None = None) -> str:
+    """The folder of the data set to use: the given one, or the one that was trained on.
+
+    Raises:
+      DataError: nothing is given, and the data set that was trained on is not there.
+    """
+    trained_on = self.config.data.dir
+    if given or not is_local(trained_on) or epath.Path(trained_on).is_dir():
+      return given or trained_on
+    start = self.meta.get('data', {}).get(
+      'relative_to'
+    )  # None for absolute paths, and before it existed
+    if start is None and epath.Path(trained_on).is_absolute():
+      raise DataError(
+        f'{self.path} was trained on {trained_on}, which is no longer there; give --data=DIR'
+      )
+    where = f'in the folder {start}' if start else 'in another folder'
+    raise DataError(
+      f'{self.path} was trained {where} on {trained_on}, which is not in {pathlib.Path.cwd()}; '
+      f'give --data={epath.Path(start) / trained_on if start else "DIR"}'
+    )
 
 
 def find_checkpoint(path: str, setting: str = '--checkpoint') -> epath.Path:

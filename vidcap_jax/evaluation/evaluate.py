@@ -263,10 +263,11 @@ def evaluate_command(
   """``--mode=evaluate``: ``evaluate`` with the default data set and folder; prints the scores.
 
   Raises:
-    UserError: the checkpoint is in no workdir and no ``output`` is given; or the results can't be
-      written to the workdir; or as for ``evaluate``.
+    UserError: the data set that was trained on is not there and no other is given; the checkpoint
+      is in no workdir and no ``output`` is given; the results can't be written to the workdir; or
+      as for ``evaluate``.
   """
-  directory = directory or restored.config.data.dir
+  directory = restored.data_folder(directory)
   folder = epath.Path(output) if output else results.folder_of(restored) / split
   if not output and mesh.is_main():
     check_output('--output', folder, folder=True)

@@ -308,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
     result = measure(
       restored,
-      options.data or restored.config.data.dir,
+      restored.data_folder(options.data),
       options.split,
       options.attention.split(','),
       ratios,

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import pathlib
 from collections.abc import Callable, Mapping
 
 from etils import epath
@@ -12,6 +13,7 @@ from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.provenance import provenance_of
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.evaluation import diversity, results
+from vidcap_jax.files import is_local
 from vidcap_jax.training.metric_log import MetricLog
 from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import TrainState, to_saved
@@ -89,12 +91,19 @@ def stage_meta(config: ConfigDict, name: str, stage: Stage, data: TrainData) -> 
     'vocabulary': vocabulary.to_dict(),
     'streams': [dataclasses.asdict(stream) for stream in streams],
     'making': provenance_of(manifest, streams).to_dict(),
-    'data': {'name': manifest.name, 'hash': manifest.hash},
+    'data': {'name': manifest.name, 'hash': manifest.hash, **working_folder(config.data.dir)},
     'top_captions': most_frequent(captions),
     'captions': diversity.hash_captions(captions, vocabulary, stage.shape.length),
     'key_frames': data.key_frames,
     'versions': results.versions(),
   }
+
+
+def working_folder(data: str) -> dict[str, str]:
+  """The folder that a relative path of a data set starts from."""
+  if not is_local(data) or pathlib.Path(data).is_absolute():
+    return {}
+  return {'relative_to': str(pathlib.Path.cwd())}
 
 
 def most_frequent(captions: list[str]) -> list[str]:

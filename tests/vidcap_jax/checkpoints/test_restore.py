@@ -5,10 +5,12 @@ import os
 import shutil
 
 import pytest
+from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
+from vidcap_jax.training import recorder
 from vidcap_jax.training.metric_log import read_metric_log
 
 
@@ -84,3 +86,28 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tiny_run, best, tmp_path
 def test_settings_that_contradict_each_other(changes, message, restored):
   with pytest.raises(ConfigError, match=message):
     restore.restore(restored.path, restored.mesh, changes)
+
+
+def trained_on(data_dir, **meta):
+  """What of a restored checkpoint its data set is found by."""
+  config = ConfigDict({'data': {'dir': str(data_dir)}})
+  return restore.Restored('runs/a/checkpoints/xe/8', {'data': meta}, config, *[None] * 5)
+
+
+def test_the_data_set_that_was_trained_on(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'data').mkdir()
+  assert trained_on('data').data_folder() == 'data'
+  assert trained_on('elsewhere').data_folder('data') == 'data'
+  with pytest.raises(DataError, match=r'runs/a.*/project.*elsewhere.*--data=/project/elsewhere'):
+    trained_on('elsewhere', relative_to='/project').data_folder()
+  with pytest.raises(DataError, match=r'elsewhere.*--data=DIR'):
+    trained_on('elsewhere').data_folder()
+  with pytest.raises(DataError, match=r'trained on /nowhere.*--data=DIR'):
+    trained_on('/nowhere').data_folder()
+
+
+def test_checkpoints_record_where_a_relative_path_starts(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert recorder.working_folder('data') == {'relative_to': str(tmp_path)}
+  assert recorder.working_folder('/data') == recorder.working_folder('gs://bucket/data') == {}
