@@ -48,6 +48,7 @@ LAYERS = (
     'vidcap_jax.config_diff',
     'vidcap_jax.config_section',
     'vidcap_jax.extensions',
+    'vidcap_jax.failures',
     'vidcap_jax.files',
     'vidcap_jax.progress',
     'vidcap_jax.variants',

@@ -6,6 +6,7 @@ import functools
 import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 
+from vidcap_jax.failures import FailureLog
 from vidcap_jax.features import extractors, picture_files, stream_folders, video, weights
 from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.features.stream_folders import VideoResult
@@ -203,7 +204,11 @@ def _in_processes(plan: ExtractionPlan, workers: int) -> Results:
 
 def summary(outcome: Outcome, out: str | pathlib.Path) -> str:
   """What a run did, as lines of text."""
-  lines = [f'{video_id}: FAILED: {why}' for video_id, why in outcome.failed.items()]
+  lines: list[str] = []
+  failures = FailureLog(lines.append)
+  for video_id, why in outcome.failed.items():
+    failures.fail(video_id, why, f'{video_id}: FAILED: {why}')
+  failures.close()
   lines += [f'{video_id}: damaged: {why}' for video_id, why in outcome.damaged.items()]
   counts = f'{len(outcome.extracted)} videos extracted'
   if outcome.reused:

@@ -16,6 +16,7 @@ from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import DataError
+from vidcap_jax.failures import FailureLog
 from vidcap_jax.inference import captioning
 from vidcap_jax.inference.inputs import videos_of
 
@@ -53,12 +54,14 @@ def predict(
     caption = captioning.captioner_of(restored, BATCH)
   videos = videos_of(_joint_provenance(members), inputs, pictures, frame_rate)
   failed, ids = 0, list[str]()
+  failures = FailureLog(_log)
   batch: list[Video] = []
   for where, video in videos:
     if isinstance(video, str):
       failed += 1
-      _log(video if video.startswith(where) else f'{where}: {video}')
+      failures.fail(where, video)
       continue
+    failures.succeed()
     if video.video_id in ids:
       _log(f'{where}: a second video called {video.video_id!r}')
     ids.append(video.video_id)
@@ -68,6 +71,7 @@ def predict(
       batch = []
   if batch:
     _print_captions(caption(batch, ids))
+  failures.close()
   for member in members:
     if ids and member.key_frames:
       _log(lacking(member.key_frames, ids))
