@@ -2,7 +2,8 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
 
 from data_prep.dataset import writer
 from data_prep.dataset.options import Options, dataset_name, resolve
@@ -14,6 +15,7 @@ from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import FeatureReader, names, open_features, read_sidecar
 from vidcap_jax.features.formats.check import describe
 from vidcap_jax.features.formats.declarations import Declarations
+from vidcap_jax.features.picture_files import is_picture
 from vidcap_jax.features.sources import Source, read_features
 from vidcap_jax.progress import progress
 
@@ -75,6 +77,7 @@ def plan_build(options: Options) -> BuildPlan:
     *annotations.notes,
     *splits.shared_sources(listed),
   ]
+  aliases = {**picture_names(annotations.videos.values()), **aliases}
   sources = open_sources(options.features, listed, options, dtype=options.dtype, aliases=aliases)
   videos, lacking = drop_lacking(listed, sources, skip=options.missing == 'skip')
   shards = plan_shards(name, videos, sources, options.align, options.shard_mb)
@@ -92,6 +95,12 @@ def plan_build(options: Options) -> BuildPlan:
     notes=notes,
     inputs=_inputs_hash(shards, options, vocabulary),
   )
+
+
+def picture_names(videos: Iterable[AnnotatedVideo]) -> dict[str, str]:
+  """The file names of pictures whose ids are numbers, as in COCO: features may have either name."""
+  files = {v.video_id: v.source for v in videos if v.source and '://' not in v.source}
+  return {i: name for i, name in files.items() if is_picture(pathlib.Path(name))}
 
 
 def _inputs_hash(

@@ -7,7 +7,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from data_prep.build import main
-from data_prep.dataset.builder import build
+from data_prep.dataset.builder import Options, build
 from tests.building import arguments, options, values
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import Dropped
@@ -146,3 +146,37 @@ def test_unmatched_names_are_shown_from_both_sides(source):
   match = "v1 .train.*v2 .val.*image.*'clip1', 'clip2'"
   with pytest.raises(DataError, match=match):
     build(options(source))
+
+
+@pytest.mark.parametrize('form', ['coco', 'karpathy'])
+def test_features_named_as_the_files_of_pictures(tmp_path, form):
+  """COCO's ids are numbers, and its features are made from files with other names."""
+  files = {9: 'COCO_val2014_000000000009.jpg', 25: 'COCO_val2014_000000000025.jpg'}
+  images = {
+    'coco': [{'id': i, 'file_name': f'val2014/{name}'} for i, name in files.items()],
+    'karpathy': [
+      {'cocoid': i, 'filename': name, 'sentences': [{'raw': 'a cat'}]} for i, name in files.items()
+    ],
+  }[form]
+  content = {'images': images}
+  if form == 'coco':
+    content['annotations'] = [{'image_id': i, 'caption': 'a cat'} for i in files]
+  (tmp_path / 'captions.json').write_text(json.dumps(content))
+  (tmp_path / 'image').mkdir()
+  for i, name in files.items():
+    np.save(tmp_path / 'image' / name.replace('.jpg', '.npy'), values(f'v{i}', (2, 4)))
+  build(
+    Options(
+      form=form,
+      annotations=(str(tmp_path / 'captions.json'),),
+      features={'image': str(tmp_path / 'image')},
+      split='train',
+      out=str(tmp_path / 'set'),
+      min_count=1,
+      dtype='float32',
+    )
+  )
+  stored = {v.video_id: v.features['image'] for v in open_split(tmp_path / 'set', 'train')}
+  assert list(stored) == ['9', '25']
+  for i in files:
+    np.testing.assert_array_equal(stored[str(i)], values(f'v{i}', (2, 4)))

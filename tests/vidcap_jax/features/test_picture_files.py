@@ -51,7 +51,7 @@ def test_other_kinds_of_pixels(tmp_path):
     'gray': Image.fromarray(np.full((4, 4), 128, np.uint8)),
     'gray16': Image.fromarray(gray_16),
     'palette': Image.fromarray(gray(128, 4, 4)).quantize(4),
-    'alpha': Image.fromarray(np.full((4, 4, 4), 128, np.uint8), 'RGBA'),
+    'alpha': Image.fromarray(np.full((4, 4, 4), 128, np.uint8)),
     'cmyk': Image.fromarray(gray(128, 4, 4)).convert('CMYK'),
   }
   for name, picture in pictures.items():
