@@ -25,7 +25,7 @@ from data_prep import build, dask_engine, engine_jobs, extract
 from data_prep.dataset.builder import ShardBuilder
 from data_prep.dataset.options import Options
 from data_prep.dataset.writer import ShardPlan
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import UserError, error_text
 from vidcap_jax.features import extract_folder
 from vidcap_jax.features.picture_files import Source as VideoSource
 from vidcap_jax.features.sources import Source
@@ -169,7 +169,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return extract.main(own, run_elsewhere)
       return build.main(own, shard_builder)
   except (UserError, ModuleNotFoundError) as error:
-    print(f'error: {error}', file=sys.stderr)
+    print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
 
 

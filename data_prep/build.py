@@ -21,7 +21,7 @@ from data_prep.report.summary import summary
 from vidcap_jax import annotations
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.data.tokenizers import TOKENIZERS
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, error_text
 
 _EXAMPLES = """examples:
   own data, one caption a row, columns video_id, caption, split:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = 
   try:
     manifest, report = build(_options(args), build_shards)
   except DataError as error:
-    print(f'error: {error}', file=sys.stderr)
+    print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:
     print('interrupted; run the same command again to resume', file=sys.stderr)

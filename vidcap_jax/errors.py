@@ -3,9 +3,22 @@
 Commands print them without a traceback and exit with code 1; other exceptions are bugs.
 """
 
+import tempfile
+from collections.abc import Iterable, Sequence
+
+SHOWN = 3  # items of a list in a message; a file has all of them
+
 
 class UserError(ValueError):
-  """Base class of these errors."""
+  """Base class of these errors.
+
+  Attributes:
+    items: the whole list of which the message shows the first few.
+  """
+
+  def __init__(self, message: str = '', items: Iterable[str] = ()):
+    super().__init__(message)
+    self.items = tuple(items)
 
 
 class ConfigError(UserError):
@@ -18,3 +31,24 @@ class DataError(UserError):
 
 class VideoError(UserError):
   """A video without a single frame; the message names the file and the reason."""
+
+
+def first_few(items: Sequence, separator: str = ', ') -> str:
+  """The first ``SHOWN`` of a list, for messages, and how many more there are."""
+  more = f'{separator}and {len(items) - SHOWN} more' if len(items) > SHOWN else ''
+  return separator.join(map(str, items[:SHOWN])) + more
+
+
+def error_text(error: Exception) -> str:
+  """What a command prints for an error; writes a long list to a file, which the text names."""
+  items = getattr(error, 'items', ())
+  if len(items) <= SHOWN:
+    return str(error)
+  try:
+    with tempfile.NamedTemporaryFile(
+      'w', prefix='vidcap_jax_', suffix='.txt', delete=False, encoding='utf-8'
+    ) as file:
+      file.writelines(f'{item}\n' for item in items)
+  except OSError:  # a full disk must not hide the error
+    return str(error)
+  return f'{error}\nall {len(items)} are listed in {file.name}'

@@ -20,7 +20,7 @@ from absl import app, flags, logging
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import MODE
 from vidcap_jax.distributed import cluster
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import UserError, error_text
 
 flags.adopt_module_key_flags(command_line)  # --help shows them
 
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
       raise UserError(f'unknown argument {argv[1]!r}; flags look like --name=value')
     return _run_mode()
   except UserError as error:
-    print(f'error: {error}', file=sys.stderr)
+    print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
   except BrokenPipeError:  # the reader of the captions has closed the pipe, e.g. head
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second error at exit

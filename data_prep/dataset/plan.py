@@ -11,7 +11,7 @@ from vidcap_jax.annotations import published, read_annotations, splits
 from vidcap_jax.annotations.model import AnnotatedVideo, Annotations
 from vidcap_jax.data.schema import Dropped
 from vidcap_jax.data.vocabulary import Vocabulary, load_vocabulary
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, first_few
 from vidcap_jax.features.formats import FeatureReader, names, open_features, read_sidecar
 from vidcap_jax.features.formats.check import describe
 from vidcap_jax.features.formats.declarations import Declarations
@@ -20,7 +20,6 @@ from vidcap_jax.features.sources import Source, read_features
 from vidcap_jax.progress import progress
 
 SAMPLES = 16  # videos read to find a stream's kind and sizes
-SHOWN = 20  # problems listed in one message
 
 Videos = Mapping[str, Sequence[AnnotatedVideo]]  # by split
 
@@ -205,11 +204,13 @@ def drop_lacking(
         remaining[split].append(video)
   if lacking and not skip:
     where = ', '.join(f'{s.stream.name} in {s.reader.path}' for s in sources)
+    problems = [f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking]
     raise DataError(
       f'{len(lacking)} of {sum(map(len, videos.values()))} videos have no features ({where}): '
-      + listed(f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking)
+      + first_few(problems, '; ')
       + ''.join(map(_unused_note, sources))
-      + '; leave them out with --missing=skip, or name streams that may be absent in --optional'
+      + '; leave them out with --missing=skip, or name streams that may be absent in --optional',
+      problems,
     )
   check_not_empty(remaining, dropped)
   return remaining, dropped
@@ -285,13 +286,7 @@ def raise_bad(problems: Sequence[str], videos: int) -> None:
   if problems:
     raise DataError(
       f'{len(problems)} of {videos} videos have bad features: '
-      + listed(problems)
-      + '; leave them out with --bad=skip'
+      + first_few(problems, '; ')
+      + '; leave them out with --bad=skip',
+      problems,
     )
-
-
-def listed(problems) -> str:
-  """The first problems, and the number of the others."""
-  problems = list(problems)
-  more = f'; and {len(problems) - SHOWN} more' if len(problems) > SHOWN else ''
-  return '; '.join(problems[:SHOWN]) + more

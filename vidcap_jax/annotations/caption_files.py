@@ -23,7 +23,7 @@ from vidcap_jax.annotations.splits import as_annotated, split_lists
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.split_names import usual_name
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, first_few
 
 FORMS = """accepted files:
   .json   {id: caption}, {id: [captions]}, a list of objects with an id (video_id, video, image_id,
@@ -52,7 +52,8 @@ def read_hypotheses(path: str | pathlib.Path) -> dict[str, str]:
   videos = _read(pathlib.Path(path)).videos.values()
   if wrong := [f'{v.video_id} ({len(v.captions)})' for v in videos if len(v.captions) != 1]:
     raise DataError(
-      f'{path}: {len(wrong)} videos do not have exactly one caption: {_first_five(wrong)}'
+      f'{path}: {len(wrong)} videos do not have exactly one caption: {first_few(wrong)}',
+      wrong,
     )
   return {video.video_id: video.captions[0] for video in videos}
 
@@ -92,7 +93,8 @@ def read_references(
     if missing := [video_id for video_id in ids if video_id not in videos]:
       raise DataError(
         f'{path} lacks {len(missing)} of the {len(ids)} videos of split {split!r}: '
-        f'{_first_five(missing)}'
+        f'{first_few(missing)}',
+        missing,
       )
     return {video_id: videos[video_id].captions for video_id in ids}
   if split is not None:
@@ -190,7 +192,3 @@ def _holds_captions(predictions: Any) -> bool:
       for item in predictions
     )
   return isinstance(predictions, dict)
-
-
-def _first_five(ids: Sequence[str]) -> str:
-  return ', '.join(ids[:5]) + (', …' if len(ids) > 5 else '')

@@ -8,7 +8,7 @@ import pathlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, first_few
 from vidcap_jax.features.plain_pickle import PickleError, load_plain
 
 
@@ -157,7 +157,6 @@ def _check_header(
 
 
 def malformed(path: pathlib.Path, problems: Sequence[tuple[str, str]]) -> DataError:
-  """One error for a file's problems, pairs of a place and what is wrong; five of them are shown."""
-  shown = '; '.join(f'{where}: {what}' for where, what in problems[:5])
-  more = f'; and {len(problems) - 5} more' if len(problems) > 5 else ''
-  return DataError(f'{path}: {shown}{more}')
+  """One error for a file's problems, pairs of a place and what is wrong."""
+  items = [f'{where}: {what}' for where, what in problems]
+  return DataError(f'{path}: {first_few(items, "; ")}', items)

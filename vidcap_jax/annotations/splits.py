@@ -14,7 +14,7 @@ from vidcap_jax.annotations.model import (
   split_in_name,
 )
 from vidcap_jax.annotations.rows import ID_FIELDS, is_header
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, first_few
 
 
 def choose(splits: str, annotations: Annotations, names: Mapping[str, str]) -> dict[str, list[str]]:
@@ -82,8 +82,7 @@ def read_splits(paths: Iterable) -> dict[str, list[str]]:
           twice.append(f'{video_id} ({split_of[video_id]} and {split})')
         split_of[video_id] = split
   if twice:
-    more = f' and {len(twice) - 5} more' if len(twice) > 5 else ''
-    raise DataError(f'{path}: ids listed twice: {", ".join(twice[:5])}{more}')
+    raise DataError(f'{path}: {len(twice)} ids listed twice: {first_few(twice)}', twice)
   return splits
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.tokenizers import separate_characters
 from vidcap_jax.data.tokenizers import tokenize as words_of
-from vidcap_jax.errors import ConfigError, DataError, UserError
+from vidcap_jax.errors import ConfigError, DataError, UserError, error_text, first_few
 from vidcap_jax.evaluation import meteor, ptb_tokenizer
 from vidcap_jax.evaluation.java import MetricError, require_java
 from vidcap_jax.evaluation.zero_scores import zero_scores
@@ -71,18 +71,22 @@ def prepare_references(
     raise DataError('no videos to score: the references are empty')
   wrong = [v for v, captions in references.items() if not _is_list_of_text(captions)]
   if wrong:
-    raise DataError(f'the references of a video must be a list of strings; not so: {_ids(wrong)}')
+    raise DataError(
+      f'the references of a video must be a list of strings; not so: {_ids(wrong)}', wrong
+    )
   empty = [v for v, captions in references.items() if not captions]
   if empty:
-    raise DataError(f'videos without references: {_ids(empty)}')
+    raise DataError(f'videos without references: {_ids(empty)}', empty)
   blank = [v for v, captions in references.items() if not all(c.strip() for c in captions)]
   if blank:
-    raise DataError(f'videos with an empty reference caption: {_ids(blank)}; leave those out')
+    raise DataError(
+      f'videos with an empty reference caption: {_ids(blank)}; leave those out', blank
+    )
   tokens = iter(tokenize([c for captions in references.values() for c in captions], by_character))
   tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
-    raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}')
+    raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}', wordless)
   return References(tokenised, by_character)
 
 
@@ -203,7 +207,7 @@ def _check_hypotheses(hypotheses: Mapping, references: Mapping) -> None:
   """Raises DataError unless each video of the references has one hypothesis, and no other has."""
   wrong = [v for v, caption in hypotheses.items() if not isinstance(caption, str)]
   if wrong:
-    raise DataError(f'a hypothesis must be one string per video; not so: {_ids(wrong)}')
+    raise DataError(f'a hypothesis must be one string per video; not so: {_ids(wrong)}', wrong)
   if not references:
     raise DataError('no videos to score: the references are empty')
   missing = [v for v in references if v not in hypotheses]
@@ -218,7 +222,8 @@ def _check_hypotheses(hypotheses: Mapping, references: Mapping) -> None:
     raise DataError(
       f'{len(hypotheses)} hypotheses do not match {len(references)} reference videos: '
       + '; '.join(problems)
-      + part
+      + part,
+      [*(f'no hypothesis for {v}' for v in missing), *(f'no references for {v}' for v in unknown)],
     )
 
 
@@ -227,9 +232,8 @@ def _is_list_of_text(captions) -> bool:
 
 
 def _ids(ids: Sequence) -> str:
-  """'3 videos (v1, v2, v3)', cut after the first five."""
-  shown = ', '.join(str(i) for i in ids[:5]) + (', …' if len(ids) > 5 else '')
-  return f'{len(ids)} video{"s" if len(ids) > 1 else ""} ({shown})'
+  """'3 videos (v1, v2, v3)', cut after the first few."""
+  return f'{len(ids)} video{"s" if len(ids) > 1 else ""} ({first_few(ids)})'
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -306,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.per_video:
       _write(options.per_video, per_video)
   except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+    sys.exit(f'error: {error_text(error)}')
   print(table(corpus))
   print(f'{len(per_video)} videos, {len(set(hypotheses.values()))} distinct captions')
 

@@ -74,7 +74,7 @@ def test_msrvtt_with_a_test_file_without_sentences(tmp_path):
     ({'videos': [{'video_id': 'a', 'category': 'music'}]}, r'"category" is \'music\''),
     (
       {'sentences': [{'video_id': 'a'}] * 7},
-      r'sentences\[0\]: no text under "caption".*and 2 more',
+      r'sentences\[0\]: no text under "caption".*and 4 more',
     ),
     (
       {'videos': [{'video_id': 'a', 'split': 'val'}, {'video_id': 'a', 'split': 'test'}]},

@@ -101,7 +101,7 @@ def test_prepared_references_score_the_same():
     ({**CAPTIONS, 'v1': ['a man']}, REFERENCES, r'one string per video; not so: 1 video \(v1\)'),
     ({}, {}, 'no videos'),
     ({}, REFERENCES, r'no hypothesis for 3 videos \(v1, v2, v3\)'),
-    ({f'v{i}': '' for i in range(9)}, {'v1': ['a']}, r'8 videos \(v0, v2, v3, v4, v5, …\)'),
+    ({f'v{i}': '' for i in range(9)}, {'v1': ['a']}, r'8 videos \(v0, v2, v3, and 5 more\)'),
   ],
 )
 def test_ids_and_references_that_do_not_fit_are_refused(hypotheses, references, message):
