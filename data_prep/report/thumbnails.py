@@ -11,6 +11,7 @@ import numpy as np
 
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import names
+from vidcap_jax.features.picture_files import is_picture
 from vidcap_jax.features.video import VideoError, import_av, sample
 
 FRAMES = 3
@@ -44,11 +45,15 @@ def find_files(folder, video_ids: Collection[str], aliases: Mapping[str, str]) -
   if not pathlib.Path(folder).is_dir():
     raise DataError(f'--videos={folder}: no such folder')
   normalize = names.normal_form(names.DEFAULT)
+  paths = [
+    pathlib.Path(directory, file)
+    for directory, _, filenames in os.walk(folder)
+    for file in sorted(filenames)
+  ]
   files: dict[str, str] = {}
-  for directory, _, filenames in os.walk(folder):
-    for file in sorted(filenames):
-      if normalize(file) != file:  # it has an extension of videos (or features)
-        files.setdefault(normalize(file), os.path.join(directory, file))
+  for path in sorted(paths, key=is_picture):  # a video comes before its picture
+    if normalize(path.name) != path.name:  # it has an extension of videos (or features)
+      files.setdefault(normalize(path.name), str(path))
   found = {}
   for video_id in video_ids:
     # The id comes last, so that a file named by it wins over one with the other name.

@@ -57,9 +57,17 @@ def _picture(
   return np.ascontiguousarray(_upright(image, _display_matrix(frame)))
 
 
+# Quarter turns anticlockwise -> display matrix.
+_TURNS = ((1, 0, 0, 1), (0, -1, 1, 0), (-1, 0, 0, -1), (0, 1, -1, 0))
+
+
 def _display_matrix(frame) -> tuple[int, int, int, int] | None:
   """(a, b, c, d) of a frame's display matrix: (x, y) is shown at (a x + c y, b x + d y)."""
-  for item in frame.side_data:
+  try:
+    side_data = list(frame.side_data)
+  except ValueError:  # PyAV lacks a name for some kind of it, such as the EXIF data of Motion JPEG
+    return _TURNS[round(frame.rotation / 90) % 4]
+  for item in side_data:
     if item.type.name == 'DISPLAYMATRIX':
       a, b, _, c, d, *_ = np.frombuffer(bytes(item), '<i4').tolist()
       return a, b, c, d

@@ -100,16 +100,20 @@ def find_videos(
 def describe(videos: Mapping[str, Source]) -> str:
   """The kinds of videos and their counts, for the user; empty if all are video files."""
   folders = [source for source in videos.values() if isinstance(source, FrameFiles)]
-  single = sum(isinstance(s, pathlib.Path) and is_picture(s) for s in videos.values())
+  single = [s for s in videos.values() if isinstance(s, pathlib.Path) and is_picture(s)]
   if not folders and not single:
     return ''
   pictures = sum(len(frames.files) for frames in folders)
   counts = {
-    'video files': len(videos) - len(folders) - single,
+    'video files': len(videos) - len(folders) - len(single),
     f'videos from {pictures} pictures as frames': len(folders),
-    'single pictures': single,
+    'single pictures': len(single),
   }
-  return ', '.join(f'{count} {what}' for what, count in counts.items() if count)
+  shown = ', '.join(f'{count} {what}' for what, count in counts.items() if count)
+  numbers = _numbers([path.stem for path in single]) if len(single) > 1 else None
+  if numbers is not None and _count_up(numbers):
+    shown += ' (numbered: if they are the frames of one video, give --pictures=frames)'
+  return shown
 
 
 def _in_folder(top: pathlib.Path, rules: PictureRules) -> Iterator[tuple[str, Source]]:

@@ -62,6 +62,7 @@ def test_pictures_of_the_given_folder(put):
   numbered = put('1.jpg', '2.jpg', '3.jpg')
   single = {'1': '1.jpg', '2': '2.jpg', '3': '3.jpg'}
   assert names_of(find_videos(numbered)) == single
+  assert '--pictures=frames' in describe(find_videos(numbered))
   assert names_of(find_videos(numbered, PREDICT)) == {numbered.name: list(single.values())}
   assert names_of(find_videos(numbered, PictureRules('single', given_is_frames=True))) == single
   assert names_of(find_videos(numbered, PictureRules('frames'))) == {
