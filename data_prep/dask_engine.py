@@ -4,12 +4,14 @@ Beam's own runner for Dask (apache-beam 2.77) is not used. It computes a side in
 task that reads it, so that ``WriteToText`` runs every job twice and loses the results.
 """
 
+import asyncio
 import concurrent.futures
 import contextlib
 import itertools
 import os
 import pathlib
 import pickle
+import pkgutil
 import re
 import threading
 import time
@@ -54,7 +56,7 @@ def connect(engine: str) -> Iterator[Any]:
   """A client of the scheduler at ``dask://HOST:PORT``.
 
   Raises:
-    EngineError: another form of address, or no scheduler answers.
+    EngineError: another form of address, no scheduler answers, or a machine lacks this package.
     ModuleNotFoundError: Dask is not installed.
   """
   match = re.fullmatch(r'dask://([^/\s]+:\d+)/?', engine)
@@ -73,7 +75,28 @@ def connect(engine: str) -> Iterator[Any]:
       f'workers by "dask worker {address}"'
     ) from None
   with client:
+    _check_packages(client)
     yield client
+
+
+def _check_packages(client) -> None:
+  """Imports this package on the cluster; a worker without it would stop at its first job.
+
+  Raises:
+    EngineError: the scheduler or a worker lacks it; says which.
+  """
+  imported = 'data_prep:__name__'
+  try:
+    client.run_on_scheduler(pkgutil.resolve_name, imported)
+    answers = client.run(pkgutil.resolve_name, imported, on_error='return')
+  except ModuleNotFoundError as error:
+    answers = {client.scheduler.address: error}
+  for address, answer in answers.items():
+    if isinstance(answer, Exception):
+      raise EngineError(
+        f'{address}: {answer}; the scheduler and all workers need this package: pip install '
+        "'vidcap_jax[dask]'"
+      )
 
 
 def run(
@@ -111,8 +134,10 @@ def run(
       for future in _finished(running):
         key = running.pop(future)
         yield key, _result(key, future)
-  except (concurrent.futures.CancelledError, OSError) as error:
-    raise EngineError(f'the Dask scheduler at {_address(client)} stopped: {error}') from error
+  except (asyncio.CancelledError, concurrent.futures.CancelledError, OSError) as error:
+    raise EngineError(
+      f'the Dask scheduler at {_address(client)} stopped; the same command resumes'
+    ) from error
   finally:
     with contextlib.suppress(Exception):  # if the scheduler has stopped, so have the jobs
       client.cancel(list(running))

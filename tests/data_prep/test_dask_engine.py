@@ -172,6 +172,19 @@ def test_a_cluster_without_workers_is_an_error(monkeypatch):
       list(dask_engine.run(client, die_or_return, jobs))
 
 
+def test_a_machine_without_this_package_is_named(engine, monkeypatch):
+  def raise_missing(*_):
+    raise ModuleNotFoundError("No module named 'data_prep'")
+
+  monkeypatch.setattr(distributed.Client, 'run_on_scheduler', raise_missing)
+  address = engine.replace('dask', 'tcp')
+  with (
+    pytest.raises(dask_engine.EngineError, match=f'{address}: .*data_prep'),
+    dask_engine.connect(engine),
+  ):
+    pass
+
+
 @pytest.mark.parametrize('address', ['dask://127.0.0.1:1', 'tcp://127.0.0.1:8786', 'dask://host'])
 def test_a_wrong_address_is_named(address, videos, tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(dask_engine, '_CONNECT_S', 1)
