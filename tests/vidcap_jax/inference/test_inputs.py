@@ -14,6 +14,7 @@ from vidcap_jax.data.provenance import FeatureProvenance, from_dict, provenance_
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
+from vidcap_jax.features import extractors
 from vidcap_jax.inference.inputs import split, videos_of
 
 IDS = ('v0', 'v1', 'v2')
@@ -250,3 +251,22 @@ def test_older_frames_are_named(capsys):
   noted = capsys.readouterr().err
   assert 'stream image' in noted
   assert '+clock-2' in noted
+
+
+def test_frames_in_files_need_a_rate_to_be_sampled_by_time(tmp_path):
+  image = pytest.importorskip('PIL.Image')
+  for i in range(6):
+    image.fromarray(np.full((32, 32, 3), 40 * i, np.uint8)).save(tmp_path / f'{i}.png')
+  made = extractors.describe('random_sequence', {'fps': 2})
+  del made['kind']
+  stream = dataclasses.replace(IMAGE.streams[0], shape=(None, 128), **made)
+  provenance = FeatureProvenance((stream,))
+  with pytest.raises(DataError, match=f"{tmp_path}: stream 'image' .*--frame_rate"):
+    videos_of(provenance, str(tmp_path))
+  for rate, frames in (('2', 6), ('4', 3)):
+    ((_, video),) = videos_of(provenance, str(tmp_path), frame_rate=rate)
+    assert video.video_id == tmp_path.name
+    assert len(video.features['image']) == frames
+  # A single picture is on screen at 0 seconds.
+  ((_, video),) = videos_of(provenance, str(tmp_path / '3.png'))
+  assert len(video.features['image']) == 1
