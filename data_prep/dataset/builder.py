@@ -211,7 +211,7 @@ def _manifest(planned: BuildPlan, results: Mapping[str, Sequence[ShardResult]]) 
     splits={split: writer.split_of(written) for split, written in results.items()},
     vocabulary=vocabulary.to_dict() if vocabulary else None,
     dropped=dropped,
-    coverage=coverage.coverage(planned.listed, results, planned.lacking),
+    coverage=_coverage(planned, results, videos),
     categories=1 + max(v.category for v in annotations.videos.values()),
     versions={package: importlib.metadata.version(package) for package in PACKAGES},
     source={
@@ -220,6 +220,17 @@ def _manifest(planned: BuildPlan, results: Mapping[str, Sequence[ShardResult]]) 
       'captions_left_out': {r: dict(Counter(ids)) for r, ids in annotations.left_out.items()},
     },
   )
+
+
+def _coverage(
+  planned: BuildPlan, results: Mapping[str, Sequence[ShardResult]], videos: plan.Videos
+) -> dict[str, dict]:
+  """The counts of the manifest, by split."""
+  counts = coverage.coverage(planned.listed, results, planned.lacking)
+  if planned.options.tokenizer != 'whitespace':  # those captions are split already
+    for split, part in videos.items():
+      counts[split] |= coverage.metric_words(c for video in part for c in video.captions)
+  return counts
 
 
 def _make_vocabulary(videos: plan.Videos, options: Options) -> Vocabulary | None:

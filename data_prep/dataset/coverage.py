@@ -1,10 +1,13 @@
 """How many videos of each split have features, for the manifest and the reports of scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from data_prep.dataset.writer import ShardResult
 from vidcap_jax.annotations.model import AnnotatedVideo
+from vidcap_jax.data.metric_words import different_words
 from vidcap_jax.data.schema import Dropped
+
+MOST_WORDS = 20  # words that the metrics split otherwise, in the manifest
 
 
 def coverage(
@@ -49,3 +52,16 @@ def coverage(
     if lost_values := {stream: total for stream, total in underflow.items() if total[1]}:
       counts[split]['underflow'] = lost_values
   return counts
+
+
+def metric_words(captions: Iterable[str]) -> dict:
+  """Counts captions whose words the metrics split otherwise; see ``data/metric_words.py``.
+
+  Returns:
+    ``{'metric_words': {'captions': count, 'words': {word: count}}}`` with the most frequent words,
+    or {} if there are no such captions.
+  """
+  count, words = different_words(captions)
+  if not count:
+    return {}
+  return {'metric_words': {'captions': count, 'words': dict(words.most_common(MOST_WORDS))}}

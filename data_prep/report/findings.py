@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from data_prep.report.summary import dropped_lines, stream_line, underflow_notes
+from data_prep.report.summary import dropped_lines, metric_word_notes, stream_line, underflow_notes
 from data_prep.report.survey import SplitSurvey, StreamSurvey, unusual_lengths
 from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.split_names import SPLIT_NAMES
@@ -178,7 +178,8 @@ def vocabulary_parts(manifest: Manifest, surveys: Surveys, words: int) -> list[P
       rows.append((name, str(total), str(total - known), f'{known / total:.2%}'))
   parts.append(rows if len(rows) > 1 else 'no captions to cover')
   top = [f'{word} {n}' for word, n in frequent(surveys)[:words]]
-  return [*parts, 'most frequent: ' + (', '.join(top) or '-')]
+  notes = metric_word_notes(manifest)
+  return [*parts, 'most frequent: ' + (', '.join(top) or '-'), *notes]
 
 
 def frequent(surveys: Surveys) -> list[tuple[str, int]]:

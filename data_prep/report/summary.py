@@ -53,7 +53,8 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     unused = report.unused[stream.name]
     note = f'; features of {len(unused)} other videos unused ({three(unused)})' if unused else ''
     lines.append(f'stream     {stream.name}: {stream_line(stream)}{note}')
-  lines += [f'note       {note}' for note in underflow_notes(manifest)]
+  notes = [*underflow_notes(manifest), *metric_word_notes(manifest)]
+  lines += [f'note       {note}' for note in notes]
   shards = [shard for split in manifest.splits.values() for shard in split.shards]
   size = sum((pathlib.Path(out) / shard.file).stat().st_size for shard in shards)
   reused = f', {report.reused} kept from an interrupted build' if report.reused else ''
@@ -78,6 +79,19 @@ def underflow_notes(manifest: Manifest) -> list[str]:
       notes.append(
         f'stream {stream.name}: {lost} of {nonzero} values ({lost / nonzero:.1%}) that are not 0 '
         f'are too small for {stream.dtype} and stored as 0; --dtype=float32 keeps them'
+      )
+  return notes
+
+
+def metric_word_notes(manifest: Manifest) -> list[str]:
+  """How many captions of the splits have words that the metrics split otherwise."""
+  notes = []
+  for split, counts in manifest.coverage.items():
+    if found := counts.get('metric_words'):
+      words = ', '.join(f'{word} {count}' for word, count in list(found['words'].items())[:5])
+      notes.append(
+        f'{found["captions"]} of {manifest.splits[split].captions} captions of {split} have words '
+        f'that the metrics split otherwise than the vocabulary ({words}); see docs/evaluation.md'
       )
   return notes
 

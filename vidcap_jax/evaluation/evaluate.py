@@ -196,6 +196,8 @@ def _reference_scores(
   texts = {video.video_id: video.captions for video in data.videos}
   for note in metrics.zero_notes(texts, metrics.METRICS, references.by_character):
     print(note, file=sys.stderr)
+  if references.different:
+    print(metrics.different_note(references), file=sys.stderr)
   print(
     f'scoring {len(captions)} captions of {data.name}; METEOR alone takes 10 to 20 seconds to '
     'start',
@@ -209,7 +211,9 @@ def _reference_scores(
   except metrics.MetricError as error:
     advice = _how_to_score(path, data, references.by_character)
     raise metrics.MetricError(f'{error}\n{advice}') from error
-  return {**scores, 'constant_CIDEr': value, 'constant_caption': best, **candidate_scores}
+  constant = {'constant_CIDEr': value, 'constant_caption': best}
+  counts = {'different_references': references.different} if references.different else {}
+  return {**scores, **constant, **candidate_scores, **counts}
 
 
 def _external_data(models: Sequence[Restored]) -> list[str]:

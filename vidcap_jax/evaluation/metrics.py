@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.data.tokenizers import separate_characters
+from vidcap_jax.data.tokenizers import separate_characters, without_joiners
 from vidcap_jax.data.tokenizers import tokenize as words_of
 from vidcap_jax.errors import ConfigError, DataError, UserError, error_text, first_few
 from vidcap_jax.evaluation import meteor, ptb_tokenizer
@@ -47,10 +47,13 @@ class References:
   """References after PTB tokenising: ``captions[video_id]`` is a list of token strings.
 
   ``by_character``: Chinese was split into characters first; hypotheses must be too.
+  ``different``: number of captions that a vocabulary splits into other words, such as those with
+  ``&`` or ``cannot``.
   """
 
   captions: Mapping[str, list[str]]
   by_character: bool = False
+  different: int = 0
 
 
 def prepare_references(
@@ -87,7 +90,12 @@ def prepare_references(
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
     raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}', wordless)
-  return References(tokenised, by_character)
+  different = sum(
+    without_joiners(' '.join(split_words(caption, by_character))) != words
+    for video_id, captions in references.items()
+    for caption, words in zip(captions, tokenised[video_id], strict=True)
+  )
+  return References(tokenised, by_character, different)
 
 
 def score(
@@ -171,17 +179,31 @@ def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
   )
 
 
+def split_words(caption: str, by_character: bool) -> list[str]:
+  """A caption's words as vocabularies split it."""
+  return words_of(caption, 'by_character' if by_character else 'ptb_like')
+
+
 def zero_notes(
   references: Mapping[str, Sequence[str]], metrics: Sequence[str], by_character: bool
 ) -> list[str]:
   """Lines that name the scores that don't depend on the captions, with the reason."""
-  split = functools.partial(words_of, tokenizer='by_character' if by_character else 'ptb_like')
+  split = functools.partial(split_words, by_character=by_character)
   zero = zero_scores(list(references.values()), split)
   return [
     f'note: {name} does not tell good captions from bad ones: {reason}'
     for name, reason in zero.items()
     if name.partition('_')[0] in metrics
   ]
+
+
+def different_note(references: References) -> str:
+  """The line that counts references which a vocabulary splits into other words."""
+  total = sum(map(len, references.captions.values()))
+  return (
+    f'note: {references.different} of {total} references have words that the metrics split '
+    'otherwise than vocabularies do (&, /, brackets, cannot …; docs/evaluation.md)'
+  )
 
 
 def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
@@ -298,15 +320,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     for note in zero_notes(references, options.metrics.split(','), options.by_character):
       print(note, file=sys.stderr)
-    corpus, per_video = score(
-      hypotheses,
-      references,
-      options.metrics.split(','),
-      by_character=options.by_character,
-      meteor_time_limit=options.meteor_time_limit,
-    )
+    with contextlib.ExitStack() as stack:
+      process = None
+      if 'METEOR' in options.metrics.split(','):  # it starts while references are tokenised
+        process = stack.enter_context(meteor.Meteor(options.meteor_time_limit))
+      prepared = prepare_references(references, by_character=options.by_character)
+      if prepared.different:
+        print(different_note(prepared), file=sys.stderr)
+      corpus, per_video = score(
+        hypotheses, prepared, options.metrics.split(','), meteor_process=process
+      )
     if options.json:
-      _write(options.json, {**corpus, 'videos': len(per_video)})
+      counts = {'different_references': prepared.different} if prepared.different else {}
+      _write(options.json, {**corpus, 'videos': len(per_video), **counts})
     if options.per_video:
       _write(options.per_video, per_video)
   except (UserError, OSError) as error:

@@ -5,6 +5,7 @@ import json
 import numpy as np
 
 from data_prep.dataset.builder import build
+from data_prep.report.summary import metric_word_notes
 from tests.building import options
 from tests.data_prep.dataset.test_builder_features import write
 
@@ -32,3 +33,15 @@ def test_coverage(source):
     'test': {'listed': 1, 'videos': 1, **none, 'streams': {'image': 1, 'audio': 0}},
   }
   assert json.loads((source / 'out' / 'manifest.json').read_text())['coverage'] == manifest.coverage
+
+
+def test_captions_that_the_metrics_split_otherwise(source):
+  (source / 'clips.csv').open('a').write('\nv3,salt & pepper,train\nv3,he cannot & sings,train')
+  manifest, _ = build(options(source))
+  found = manifest.coverage['train']['metric_words']
+  assert found == {'captions': 2, 'words': {'&': 2, 'cannot': 1}}
+  assert 'metric_words' not in manifest.coverage['val']
+  (note,) = metric_word_notes(manifest)
+  assert all(text in note for text in ('2 of 6', 'train', '& 2', 'cannot 1'))
+  manifest, _ = build(options(source, tokenizer='whitespace', overwrite=True))
+  assert metric_word_notes(manifest) == []

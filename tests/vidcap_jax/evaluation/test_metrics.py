@@ -142,6 +142,14 @@ class TestCommand:
     ):
       metrics.main(self.files(tmp_path, {'v1': 'a dog'}))
 
+  def test_references_that_vocabularies_split_otherwise_are_counted(self, tmp_path, capsys):
+    (tmp_path / 'h.json').write_text('{"v1": "a dog", "v2": "he sings"}')
+    (tmp_path / 'r.json').write_text('{"v1": ["a dog & a cat", "a dog"], "v2": ["he cannot"]}')
+    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.json']
+    metrics.main([*files, '--metrics=CIDEr', f'--json={tmp_path}/s.json'])
+    assert '2 of 3' in capsys.readouterr().err
+    assert json.loads((tmp_path / 's.json').read_text())['different_references'] == 2
+
   @pytest.mark.parametrize('name', ['txt', 'tsv'])
   def test_a_header_is_no_video(self, name, tmp_path, capsys):
     """Scored as a video with a perfect caption, it would give 3 videos and CIDEr 2.0886."""
