@@ -15,6 +15,7 @@ from vidcap_jax.features import extract_folder, extractors, video_folder
 from vidcap_jax.features.formats.folder import FolderReader
 from vidcap_jax.features.workers import Died
 
+dask = pytest.importorskip('dask', reason='the extra "dask" is not installed')
 distributed = pytest.importorskip('distributed', reason='the extra "dask" is not installed')
 
 STREAMS = 'image:random_sequence@every=5,sound:random_sound'
@@ -23,9 +24,13 @@ STREAMS = 'image:random_sequence@every=5,sound:random_sound'
 @pytest.fixture(scope='module')
 def cluster():
   """Two worker processes; each is started again when it dies."""
-  with distributed.LocalCluster(
-    n_workers=2, threads_per_worker=1, dashboard_address=':0', memory_limit=0
-  ) as cluster:
+  # By default Dask gives BLAS one thread, with which the last digits of a product may differ.
+  with (
+    dask.config.set({'distributed.nanny.pre-spawn-environ': {}}),
+    distributed.LocalCluster(
+      n_workers=2, threads_per_worker=1, dashboard_address=':0', memory_limit=0
+    ) as cluster,
+  ):
     yield cluster
 
 
