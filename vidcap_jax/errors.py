@@ -29,6 +29,10 @@ class DataError(UserError):
   """Bad input data: a file, an array or a caption that can't be used."""
 
 
+class ModelError(UserError):
+  """A model of the user's own that breaks the contracts of ``models/captioner.py``."""
+
+
 class VideoError(UserError):
   """A video without a single frame; the message names the file and the reason."""
 

@@ -1,4 +1,4 @@
-"""An annotation form: Flickr8k's, with a caption in each line: ``ID.jpg#NUMBER<TAB>CAPTION``."""
+"""An annotation form: notes. A line ``# ID`` begins a video, each line below it is a caption."""
 
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -11,17 +11,18 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Adds the videos of one or more files; the splits are given by ``--splits``.
 
   Raises:
-    DataError: lines that are not of this form, named by number.
+    DataError: captions above the first ``# ID``, named by number of the line.
   """
   for path in paths:
     annotations.add_file(path, _entries(path))
 
 
 def _entries(path: pathlib.Path) -> Iterator[Located]:
+  video_id = ''
   for where, line in read_lines(path):
-    name, tab, caption = line.partition('\t')
-    video_id, number_sign, _ = name.partition('#')
-    if tab and number_sign:
-      yield where, Entry(video_id.removesuffix('.jpg'), caption)
+    if line.startswith('# '):
+      video_id = line.removeprefix('# ').strip()
+    elif video_id:
+      yield where, Entry(video_id, line)
     else:
-      yield where, f'{line!r} is not ID.jpg#NUMBER, a tab and a caption'
+      yield where, f'the caption {line!r} is above the first line "# ID"'

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from data_prep.build import main as build
-from examples.extending.annotation_form import read as read_flickr
+from examples.extending import make_data
+from examples.extending.annotation_form import read as read_notes
 from examples.extending.config import get_config
 from examples.extending.feature_format import CsvReader
 from tests import tiny
@@ -28,29 +29,18 @@ from vidcap_jax.inference import predict
 from vidcap_jax.models.captioner import Inputs, bind, init_params
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.cross_entropy import caption_loss
+from vidcap_jax.studies import mask_ratio
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / 'docs' / 'extending.md'
-FILES = ('model', 'objective', 'feature_format', 'annotation_form', 'config')
-COLOURS = ('red', 'green', 'blue')
+FILES = ('model', 'attention_model', 'objective', 'feature_format', 'annotation_form', 'config')
 
 
 @pytest.fixture(scope='module')
 def sources(tmp_path_factory) -> pathlib.Path:
   """Twelve videos in the forms of the examples: captions, splits and features."""
   folder = tmp_path_factory.mktemp('own')
-  captions, rows, splits = [], [], {'train': [], 'val': [], 'test': []}
-  rng = np.random.default_rng(0)
-  for i in range(12):
-    name, colour = f'clip{i}', COLOURS[i % 3]
-    splits['train' if i < 6 else 'val' if i < 9 else 'test'].append(name)
-    captions += [f'{name}.jpg#0\ta {colour} ball', f'{name}.jpg#1\tthe ball is {colour}']
-    for _ in range(2 + i % 2):
-      values = rng.normal(size=4) / 8 + 2 * np.eye(4)[i % 3]
-      rows.append(','.join([name, *(f'{value:.4f}' for value in values)]))
-  (folder / 'captions.token').write_text('\n'.join(captions))
-  (folder / 'splits.json').write_text(json.dumps(splits))
-  (folder / 'features.csv').write_text('\n'.join(rows))
+  make_data.write(folder)
   return folder
 
 
@@ -59,7 +49,7 @@ def data(sources) -> pathlib.Path:
   """The data set that the page's command builds."""
   arguments = [
     '--format=examples.extending.annotation_form:read',
-    f'--annotations={sources / "captions.token"}',
+    f'--annotations={sources / "captions.notes"}',
     f'--splits={sources / "splits.json"}',
     f'--features=image={sources / "features.csv"}',
     '--readers=image=examples.extending.feature_format:CsvReader',
@@ -132,15 +122,35 @@ def test_checkpoint_captions_the_same_features_in_a_built_in_format(workdir, tmp
   assert 'red' in json.loads(capsys.readouterr().out)['caption']
 
 
-def test_model_keeps_the_promises_of_captioners(strict_dtypes):
-  """Those of ``test_captioner.py`` that compile fast; the model can be held to all of them."""
-  settings = {'name': 'examples.extending.model:MeanGRU', 'hidden': 8, 'embed': 6, 'dropout': 0.5}
-  streams = {'image': (5, 4), 'audio': (3,)}
-  setup = Setup(Case('mean_gru', {**settings, 'streams': tuple(streams)}, streams))
+@pytest.mark.parametrize('name', ['model:MeanGRU', 'attention_model:AttentionGRU'])
+def test_models_keep_the_promises_of_captioners(name, strict_dtypes):
+  """Those of ``test_captioner.py`` that compile fast; the models can be held to all of them."""
+  settings = {'name': f'examples.extending.{name}', 'hidden': 8, 'embed': 6, 'dropout': 0.5}
+  streams = {'image': (5, 4)} | ({'audio': (3,)} if 'Mean' in name else {})
+  case = Case('own', {**settings, 'streams': tuple(streams)}, streams)
+  setup = Setup(case)
   test_captioner.test_padding_may_hold_anything(setup)
-  test_captioner.test_batch_mates_change_nothing(setup)
-  test_captioner.test_streams_that_a_video_lacks(setup)
+  test_captioner.test_a_video_does_not_depend_on_the_rest_of_its_batch(setup)
+  test_captioner.test_missing_streams(setup)
   test_captioner.test_teacher_forcing_is_one_step_after_another(setup)
+
+
+def test_studies_change_the_attention_of_a_model():
+  name = 'examples.extending.attention_model:AttentionGRU'
+  module = models.build({'name': name, 'hidden': 4, 'embed': 4, 'attention': 4}, 11)
+  inputs = Inputs({'image': jnp.ones((1, 2, 4))}, {'image': jnp.ones((1, 2), bool)})
+  params = init_params(module, jax.random.key(0), inputs)
+
+  def attended(module):
+    captioner = bind(module, params)
+    memory = captioner.encode(inputs, None)
+    x = captioner.embed(jnp.zeros((1, 1), jnp.int32), None)
+    extras = captioner.step(captioner.start(memory, 1, 3), x, memory, None)[2]
+    return extras.attention['temporal'][0, 0]
+
+  np.testing.assert_allclose(attended(module), [0.5, 0.5])
+  edited = mask_ratio.with_edit(module, lambda name, weights, mask: weights * 0)
+  np.testing.assert_array_equal(attended(edited), [0, 0])
 
 
 def test_focal_loss_without_gamma_is_cross_entropy():
@@ -169,10 +179,10 @@ def test_focal_loss_without_gamma_is_cross_entropy():
 
 
 def test_annotation_form_names_the_bad_line(tmp_path):
-  path = tmp_path / 'captions.token'
-  path.write_text('clip0.jpg#0\ta ball\nclip1 a ball\n')
-  with pytest.raises(DataError, match='line 2.*clip1'):
-    read_flickr([path], Annotations())
+  path = tmp_path / 'captions.notes'
+  path.write_text('\na red ball\n# clip0\na ball\n')
+  with pytest.raises(DataError, match='line 2.*a red ball'):
+    read_notes([path], Annotations())
 
 
 def test_feature_format_names_the_video_and_the_file(tmp_path):

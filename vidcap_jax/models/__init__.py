@@ -67,7 +67,7 @@ def build(settings: Mapping, vocab_size: int, dtype: str = 'float32') -> nn.Modu
 
   Raises:
     ConfigError: an unknown model, field or dtype; lists the known ones.
-    ValueError: the model's classes break the contracts of ``captioner.py``.
+    ModelError: the model's classes break the contracts of ``captioner.py``.
   """
   fields = {k: tuple(v) if isinstance(v, list) else v for k, v in dict(settings).items()}
   name = fields.pop('name')

@@ -22,7 +22,8 @@ is built and when its parameters are initialised):
   ``param_dtype`` are set by ``models.build``; all other fields are keys of the user's ``model``
   section. The property ``needs`` returns a ``Needs``. A field ``dropout`` is a rate: training
   checks its range. A field ``edit`` is passed to ``layers.attention.weigh``: studies replace it to
-  change attention weights. Word vectors from a file must have the size ``embed``.
+  change attention weights. A model with weights in ``Extras.attention`` must have it. Word vectors
+  from a file must have the size ``embed``.
 - The table of word embeddings is an ``nn.Embed`` named ``words``, at the top of the module, so that
   its parameter is ``words/embedding`` (V, E). Word vectors are written into it, and
   ``decoding/scan.py`` takes its gradient after the last word.
@@ -164,10 +165,12 @@ def init_params(module: nn.Module, key: Array, inputs: Inputs) -> Mapping:
   A module that makes no captions has a method ``touch(inputs)`` for this.
 
   Raises:
-    ValueError: the module breaks one of the contracts above; names the module and what to change.
+    ModelError: the module breaks one of the contracts above; names the module and what to change.
   """
   if is_captioner(module):
-    params = nn.init(functools.partial(contract.run_once, inputs=inputs), module)(key)['params']
+    traced, edited = contract.record_edits(module)
+    run_once = functools.partial(contract.run_once, inputs=inputs, edited=edited)
+    params = nn.init(run_once, traced)(key)['params']
   else:
     params = module.init(key, inputs, method='touch')['params']
   contract.check_table(module, params)

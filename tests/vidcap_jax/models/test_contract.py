@@ -144,9 +144,49 @@ class FewerLogits(Small):
     return super().logits(hidden)[..., 1:]
 
 
+class NoNoise(Small):
+  def noise(self, key, inputs, S, L):
+    return None
+
+
+class ExtrasAsDict(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry, x, memory)
+    return h, hidden, {'attention': {}, 'aux': extras.aux}
+
+
+class TwoValues(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    return super().step(carry, x, memory)[:2]
+
+
+class NoHiddenState(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, _, extras = super().step(carry, x, memory)
+    return h, None, extras
+
+
+class NoLoss(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry, x, memory)
+    return h, hidden, extras.replace(aux=None)
+
+
+class AttendsWithoutWeigh(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry, x, memory)
+    return h, hidden, extras.replace(attention={'temporal': jnp.ones((B, 2, T)) / T})
+
+
 @pytest.mark.parametrize(
   ('module_type', 'named'),
   [
+    (NoNoise, r'noise .*NoneType.*captioner\.Noise'),
+    (ExtrasAsDict, r'step .*dict.*captioner\.Extras'),
+    (TwoValues, r'step .*2.*hidden.*captioner\.Extras'),
+    (NoHiddenState, r'step .*NoneType.*hidden'),
+    (NoLoss, r'Extras\.aux.*None'),
+    (AttendsWithoutWeigh, r"'temporal'.*edit.*weigh"),
     (OtherTableName, r'words/embedding .*no such parameter'),
     (SmallTable, rf'words/embedding .*\({V - 1}, {H}\)'),
     (Checkpointed, r"StepDense .*'state'"),
@@ -157,7 +197,7 @@ class FewerLogits(Small):
     (ScalarLoss, r'Extras\.aux'),
     (AttentionFirst, r"attention .*'temporal'.*\(5, 4, 2\)"),
     (NoiseWithoutSteps, r"steps.*'word'.*L = 3"),
-    (FewerLogits, rf'logits .*{V - 1}\)'),
+    (FewerLogits, rf'logits .*{V - 1}\).*V = {V}'),
   ],
 )
 def test_a_model_that_breaks_a_contract_is_named(module_type, named):
@@ -190,6 +230,24 @@ class WithoutStart(nn.Module):
   step = encode = embed = logits = noise = Small.step
 
 
+class MisspeltStep(nn.Module):
+  config: Config
+  encode, start, embed = Small.encode, Small.start, Small.embed
+  steps, logits, noise = Small.step, Small.logits, Small.noise
+
+
+class StartWithoutLength(Small):
+  def start(self, memory, S):
+    return super().start(memory, S, 1)
+
+
+@dataclasses.dataclass
+class NotFrozen:
+  vocab_size: int = V
+  dtype: jnp.dtype = jnp.float32
+  param_dtype: jnp.dtype = jnp.float32
+
+
 class NoCaptions(nn.Module):
   config: Config
   touch = noise = Small.noise
@@ -200,6 +258,9 @@ class NoCaptions(nn.Module):
   [
     (WithoutDtype, Small, "WithoutDtype .*'dtype'"),
     (Config, WithoutStart, "WithoutStart .*'start'"),
+    (Config, MisspeltStep, r"MisspeltStep .*\['step'\].*steps"),
+    (Config, StartWithoutLength, r'StartWithoutLength\.start.*start\(memory, S, L\)'),
+    (NotFrozen, Small, 'NotFrozen .*frozen=True'),
     (Config, NoCaptions, "NoCaptions .*'embed_videos', 'embed_captions'"),
   ],
 )
@@ -212,7 +273,10 @@ def test_classes_are_checked_when_a_model_is_built(config_type, module_type, nam
 @pytest.mark.parametrize(
   ('needs', 'named'),
   [
-    (None, 'no property needs'),
+    (None, 'needs .*None.*@property'),
+    (lambda: None, 'needs .*method.*@property'),
+    (['image'], "needs .*'image'.*@property"),
+    (Needs(['image']), "needs .*'image'.*@property"),
     (Needs({'image': 'sequence'}), "'image'.*'sequence'"),
     (Needs({'image': ('frames',)}), "'image'.*'frames'"),
     (Needs({'image': ('sequence',)}, {'motion': 1}), "blocks.*'motion'"),
