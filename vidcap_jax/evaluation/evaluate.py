@@ -17,6 +17,7 @@ from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import candidates, diversity, metrics, results, retrieve, submission
 from vidcap_jax.evaluation.constant import constant_baseline
+from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_output, write_json
 from vidcap_jax.inference.captioning import (
   CaptionerGroup,
@@ -193,8 +194,8 @@ def _reference_scores(
   Raises:
     MetricError: scoring failed; the message says how to score the file ``path`` of the captions.
   """
-  texts = {video.video_id: video.captions for video in data.videos}
-  for note in metrics.zero_notes(texts, metrics.METRICS, references.by_character):
+  texts = [video.captions for video in data.videos]
+  for note in zero_notes(texts, metrics.METRICS, restored.vocabulary.tokenize):
     print(note, file=sys.stderr)
   if references.different:
     print(metrics.different_note(references), file=sys.stderr)

@@ -24,7 +24,7 @@ from vidcap_jax.data.tokenizers import tokenize as words_of
 from vidcap_jax.errors import ConfigError, DataError, UserError, error_text, first_few
 from vidcap_jax.evaluation import meteor, ptb_tokenizer
 from vidcap_jax.evaluation.java import MetricError, require_java
-from vidcap_jax.evaluation.zero_scores import zero_scores
+from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_output
 
 __all__ = [
@@ -184,19 +184,6 @@ def split_words(caption: str, by_character: bool) -> list[str]:
   return words_of(caption, 'by_character' if by_character else 'ptb_like')
 
 
-def zero_notes(
-  references: Mapping[str, Sequence[str]], metrics: Sequence[str], by_character: bool
-) -> list[str]:
-  """Lines that name the scores that don't depend on the captions, with the reason."""
-  split = functools.partial(split_words, by_character=by_character)
-  zero = zero_scores(list(references.values()), split)
-  return [
-    f'note: {name} does not tell good captions from bad ones: {reason}'
-    for name, reason in zero.items()
-    if name.partition('_')[0] in metrics
-  ]
-
-
 def different_note(references: References) -> str:
   """The line that counts references which a vocabulary splits into other words."""
   total = sum(map(len, references.captions.values()))
@@ -318,7 +305,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
       form=options.format,
       language=options.language,
     )
-    for note in zero_notes(references, options.metrics.split(','), options.by_character):
+    split = functools.partial(split_words, by_character=options.by_character)
+    for note in zero_notes(list(references.values()), options.metrics.split(','), split):
       print(note, file=sys.stderr)
     with contextlib.ExitStack() as stack:
       process = None

@@ -33,6 +33,17 @@ def zero_scores(videos: Videos, split: Callable[[str], list[str]] = str.split) -
   return zero
 
 
+def zero_notes(
+  videos: Videos, metrics: Sequence[str], split: Callable[[str], list[str]]
+) -> list[str]:
+  """A line for each score of the metrics (CIDEr, BLEU …) that is 0 for any captions."""
+  return [
+    f'note: {name} does not tell good captions from bad ones: {reason}'
+    for name, reason in zero_scores(videos, split).items()
+    if name.partition('_')[0] in metrics
+  ]
+
+
 def _same_ngrams(videos: Videos, split: Callable[[str], list[str]]) -> bool:
   """Whether each n-gram of the captions is in the captions of every video."""
   ngrams = (_ngrams(map(split, captions)) for captions in videos)
