@@ -103,6 +103,21 @@ def read_references(
   return {video_id: video.captions for video_id, video in videos.items()}
 
 
+def find_splits(
+  path: str | pathlib.Path, *, form: str | None = None, language: str | None = None
+) -> dict[str, str]:
+  """The split of each video that has one, by id; arguments as of ``read_references``."""
+  path = pathlib.Path(path)
+  if path.is_dir() and form is None:
+    names = read_manifest(path).splits
+    return {video.video_id: name for name in names for video in open_split(path, name)}
+  if form is None:
+    videos = _read(path).videos
+  else:
+    videos = read_annotations(form, [str(path)], language, for_scoring=True).videos
+  return {video_id: video.split for video_id, video in videos.items() if video.split is not None}
+
+
 def _data_set_captions(path: pathlib.Path, split, splits) -> dict[str, list[str]]:
   names = read_manifest(path).splits
   if splits is not None:

@@ -103,7 +103,8 @@ def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
   parsed = dict(pairs)
   if len(parsed) < len(pairs):
     twice = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
-    raise ValueError(f'{len(twice)} keys are twice in one object: {", ".join(twice[:5])}')
+    keys = 'a key occurs' if len(twice) == 1 else f'{len(twice)} keys occur'
+    raise ValueError(f'{keys} twice in one object: {first_few(twice)}')
   return parsed
 
 
@@ -150,10 +151,19 @@ def _check_header(
     if not set(names) & set(header):
       raise DataError(
         f'{path}: the first line must name the columns, one of them {" or ".join(names)}; '
-        f'found: {", ".join(header) or "nothing"}'
+        f'found: {", ".join(header) or "nothing"}{_case_hint(names, header)}'
       )
   if len(set(header)) != len(header):
     raise DataError(f'{path}: a column name occurs twice: {", ".join(header)}')
+
+
+def _case_hint(names: Sequence[str], header: Sequence[str]) -> str:
+  """Names a column that would be one of ``names`` but for capital letters, for a message."""
+  by_lower_case = {name.casefold(): name for name in names}
+  for column in header:
+    if name := by_lower_case.get(column.casefold()):
+      return f'; capital letters count: write {name} in place of {column}'
+  return ''
 
 
 def malformed(path: pathlib.Path, problems: Sequence[tuple[str, str]]) -> DataError:

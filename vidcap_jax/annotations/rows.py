@@ -13,9 +13,11 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from vidcap_jax.annotations import flickr
 from vidcap_jax.annotations.files import parse_json, read_lines, read_table
 from vidcap_jax.annotations.model import Annotations, Entry, Located, split_in_name
 from vidcap_jax.data.split_names import SPELLINGS
+from vidcap_jax.errors import DataError
 
 # 'id' comes last: beside another of them it is the number of the caption.
 ID_FIELDS = ('video_id', 'video', 'image_id', 'videoID', 'id')
@@ -36,9 +38,12 @@ def read_csv(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
   """Reads comma-separated files with a header (tab-separated ones, if called .tsv).
 
   Raises:
-    DataError: no usable header, or rows with too few or too many fields, named by line.
+    DataError: no usable header, or rows with too few or too many fields, named by line; a file of
+      Flickr8k's form.
   """
   for path in paths:
+    if flickr.is_flickr(next((line for _, line in read_lines(path)), '')):
+      raise DataError(f'{path}: pictures and captions as in Flickr8k; read them by --format=flickr')
     annotations.add_file(path, table_entries(path))
 
 

@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import dataclasses
+import difflib
 import functools
 import json
 import logging
@@ -134,9 +135,7 @@ def score(
     >>> sorted(corpus)
     ['BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4']
   """
-  unknown = sorted(set(metrics) - set(METRICS))
-  if unknown or not metrics:
-    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(METRICS)}')
+  check_metrics(metrics)
   _check_hypotheses(
     hypotheses, references.captions if isinstance(references, References) else references
   )
@@ -170,6 +169,16 @@ def score(
   corpus = {n: float(scored[n][0]) for n in names}
   per_video = {v: {n: float(scored[n][1][i]) for n in names} for i, v in enumerate(ids)}
   return corpus, per_video
+
+
+def check_metrics(names: Sequence[str]) -> None:
+  """Raises ConfigError unless all names are those of metrics, and there are any."""
+  if unknown := [name for name in names if name not in METRICS]:
+    near = [n for name in unknown for n in difflib.get_close_matches(name.upper(), METRICS, 1)]
+    similar = f'; similar: {", ".join(dict.fromkeys(near))}' if near else ''
+    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(METRICS)}{similar}')
+  if not names:
+    raise ConfigError(f'no metrics; known: {", ".join(METRICS)}')
 
 
 def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
@@ -292,7 +301,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = _parser().parse_args(arguments)
   logging.basicConfig(format='%(message)s')
+  names = options.metrics.split(',')
   try:
+    check_metrics(names)
     for flag, file in (('--json', options.json), ('--per_video', options.per_video)):
       if file:
         check_output(flag, file)
@@ -305,19 +316,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
       form=options.format,
       language=options.language,
     )
+    if options.split and not options.splits:
+      _check_split(options, hypotheses, references)
     split = functools.partial(split_words, by_character=options.by_character)
-    for note in zero_notes(list(references.values()), options.metrics.split(','), split):
+    for note in zero_notes(list(references.values()), names, split):
       print(note, file=sys.stderr)
     with contextlib.ExitStack() as stack:
       process = None
-      if 'METEOR' in options.metrics.split(','):  # it starts while references are tokenised
+      if 'METEOR' in names:  # it starts while references are tokenised
         process = stack.enter_context(meteor.Meteor(options.meteor_time_limit))
       prepared = prepare_references(references, by_character=options.by_character)
       if prepared.different:
         print(different_note(prepared), file=sys.stderr)
-      corpus, per_video = score(
-        hypotheses, prepared, options.metrics.split(','), meteor_process=process
-      )
+      corpus, per_video = score(hypotheses, prepared, names, meteor_process=process)
     if options.json:
       counts = {'different_references': prepared.different} if prepared.different else {}
       _write(options.json, {**corpus, 'videos': len(per_video), **counts})
@@ -327,6 +338,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(f'error: {error_text(error)}')
   print(table(corpus))
   print(f'{len(per_video)} videos, {len(set(hypotheses.values()))} distinct captions')
+
+
+def _check_split(options: argparse.Namespace, hypotheses: Mapping, references: Mapping) -> None:
+  """Raises DataError for captions of videos that are in another split than ``--split``."""
+  if all(video_id in references for video_id in hypotheses):
+    return
+  splits = caption_files.find_splits(
+    options.references, form=options.format, language=options.language
+  )
+  others = {v: splits[v] for v in hypotheses if v not in references and v in splits}
+  if others:
+    items = [f'{video_id}: {split}' for video_id, split in others.items()]
+    raise DataError(
+      f'--split={options.split}: {len(others)} of {len(hypotheses)} captions are of videos in '
+      f'other splits of {options.references} ({first_few(items)})',
+      items,
+    )
 
 
 def table(corpus: Scores) -> str:

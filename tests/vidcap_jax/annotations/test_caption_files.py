@@ -63,7 +63,7 @@ def test_hypotheses_as_lines_and_tables(tmp_path):
 @pytest.mark.parametrize(
   ('name', 'content', 'message'),
   [
-    ('h.json', '{"v1": "a", "v1": "b"}', '1 keys .*: v1'),
+    ('h.json', '{"v1": "a", "v1": "b"}', 'twice in one object: v1'),
     ('h.json', [{'id': 'v1', 'caption': 'a'}] * 2, r'1 videos .*one caption: v1 \(2\)'),
     ('h.json', {'v1': ['a', 'b'], 'v2': []}, r'2 videos .*one caption: v1 \(2\), v2 \(0\)'),
     ('h.json', '[{"id": "v1"}]', r'one caption: v1 \(0\)'),

@@ -186,6 +186,19 @@ class TestCommand:
     metrics.main([*files, '--format=vatex', '--language=en', '--metrics=BLEU'])
     assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
 
+  def test_unknown_metrics_are_named_before_files_are_read(self):
+    files = ['--hypotheses=/nowhere.json', '--references=/nowhere.json']
+    with pytest.raises(SystemExit, match='BLUE.*similar: BLEU'):
+      metrics.main([*files, '--metrics=BLUE,CIDEr'])
+
+  def test_captions_of_another_split_are_named(self, tmp_path):
+    (tmp_path / 'h.json').write_text('{"v1": "a dog", "v2": "a cat"}')
+    rows = 'video_id,caption,split\nv1,a dog,train\nv2,a cat,val\n'
+    (tmp_path / 'r.csv').write_text(rows)
+    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.csv']
+    with pytest.raises(SystemExit, match=r'--split=train: 1 of 2 .*r\.csv \(v2: val\)'):
+      metrics.main([*files, '--split=train', '--metrics=BLEU'])
+
   @pytest.mark.parametrize('flag', ['--json', '--per_video'])
   def test_output_paths_are_checked_first(self, flag, tmp_path):
     missing = [f'--{name}=/nowhere.json' for name in ('hypotheses', 'references')]
