@@ -70,9 +70,13 @@ def files(tmp_path, monkeypatch):
   put('vatex_validation_v1.0.json', vatex('c_000001_000011'))
   put('LSMDC16_annos_training.csv', lsmdc('M_00.00.51.926-00.00.54.129'))
   put('LSMDC16_annos_val.csv', lsmdc('N_00.00.51.926-00.00.54.129'))
+  put('Flickr8k.token.txt', ''.join(f'{i}_f.jpg#0\tA man .\n' for i in range(3)))
+  for i, split in enumerate(('train', 'dev', 'test')):
+    put(f'Flickr_8k.{split}Images.txt', f'{i}_f.jpg\n')
   put('train.json', segments('ab'))
   put('val_1.json', segments('c'))
   ids = ['v1', 'v2', *CLIPS, *(f'vid{n}' for n in (1, 1201, 1301)), '1', '2', '-a_b_000001_000011']
+  ids += [f'{i}_f.jpg' for i in range(3)]
   ids += ['c_000001_000011', *(str(391895 + i) for i in range(4))]
   ids += [f'video{n}' for n in (0, 6513, 7010, 7011)]
   ids += [f'{m}_00.00.51.926-00.00.54.129' for m in 'MN']
@@ -96,7 +100,7 @@ def test_annotations(files, options):
 
 
 def test_the_examples_are_those_of_the_page():
-  assert len(FORMATS) == 14
+  assert len(FORMATS) == 15
   assert len(FEATURES) == 9
 
 

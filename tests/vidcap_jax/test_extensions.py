@@ -54,7 +54,7 @@ def test_objects_of_the_wrong_kind(own):
     annotations.find('own_module:answer')
 
 
-@pytest.mark.parametrize('form', ['flickr', 'nowhere:read'])
+@pytest.mark.parametrize('form', ['youtube', 'nowhere:read'])
 def test_build_refuses_an_unknown_format_before_it_reads(capsys, form):
   with pytest.raises(SystemExit):
     build([f'--format={form}', '--annotations=a', '--features=image=b', '--out=c'])

@@ -166,7 +166,7 @@ def test_a_fallback(command, tiny_run, tiny_data, tmp_path, monkeypatch):
   assert (code, err) == (1, 'error: --fallback=/nowhere: no such folder\n')
   code, _, err = command(*flags, '--weights=2')
   assert (code, err.count('\n')) == (1, 1)
-  assert 'error: --weights are of several checkpoints; there is one' in err
+  assert 'error: --weights' in err
 
 
 def test_an_export(command, tiny_run, tmp_path):
