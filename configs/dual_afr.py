@@ -104,8 +104,8 @@ def get_config(variant: str = ''):
 def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> ConfigDict:
   """Adds dualAFR's settings (see vidcap_jax/models/dual_afr.py) and the paper's training.
 
-  The paper gives no dropout, attention size, beam or patience of early stopping; those here are
-  ours.
+  The paper gives no dropout, attention size, beam or patience of early stopping; those here were
+  chosen for this config.
 
   Args:
     row: one of ``ROWS``.

@@ -28,8 +28,9 @@ Streams: image (Inception-V4, every 5th frame) and motion (3D-ResNeXt-101 of 8 f
 5), sequences of equally many vectors; objects (Faster R-CNN of Visual Genome), 16 regions of every
 15th frame, the middle one of every three of image: ceil(T / 3) frames of regions for T vectors.
 
-The paper gives neither batch size nor dropout; those here are ours. Figure 6, the scores without
-the smallest attention weights, is made by python -m vidcap_jax.studies.mask_ratio.
+The paper gives neither batch size nor dropout; those here were chosen for this config. Figure 6,
+the scores without the smallest attention weights, is made by
+python -m vidcap_jax.studies.mask_ratio.
 
 Not run on either data set: expected score and time are unknown. ``:runlocal`` on MSR-VTT's
 settings, with its scores and three captions: 1:57 of CPU time on a busy 2-core machine.

@@ -28,7 +28,7 @@ Stages: ``xe``, 10 epochs of cross entropy, and ``rl``, 10 more with METEOR and 
 and cross entropy (self-critical training, which the paper calls REINFORCE; METEOR needs Java).
 ``recipe=xe`` is 20 epochs of cross entropy instead. The paper does not give dropout, the weights of
 the rank loss, rewards and cross entropy, TS's temperatures, gradient clipping, the largest number
-of frames or the beam; those here are ours.
+of frames or the beam; those here were chosen for this config.
 
 Not run on MSVD's features: expected score and time are unknown.
 """

@@ -10,8 +10,8 @@ choosing at random; WORKDIR/eval/STAGE/SPLIT those of every other stage: Table 1
 
 Data: streams image (ResNeXt-101) and motion (ir-CSN), sequences of one vector every 32 frames;
 audio (VGGish), a sequence or vector; objects (Mask R-CNN), regions of at most 10 a frame. Sizes,
-optimiser and beam are not published, nor is anything about the embedding. Those here are ours; the
-embedding's are usual for hinge losses with the hardest negatives.
+optimiser and beam are not published, nor is anything about the embedding. Those here were
+chosen for this config; the embedding's are usual for hinge losses with the hardest negatives.
 
 Variants: ``:vanilla``, ``:temporal``, ``:spatial``, ``:temporal_rl``, ``:spatial_rl`` train one row
 of Table 1 (and the stage that it starts from), ``:embedding`` only the embedding; ``:table1`` the
@@ -104,7 +104,8 @@ def stage(name: str, chosen: dict[str, str]) -> ConfigDict:
   branch = name.removesuffix('_rl')
   changes = ConfigDict({'model': {'variant': branch}})
   if name != branch:
-    # The paper mixes the rewards CIDEr and BLEU with cross entropy; weights and rate are ours.
+    # The paper mixes the rewards CIDEr and BLEU with cross entropy, but doesn't give weights and
+    # rate.
     rate = 4e-4 if small else 5e-5
     changes.update(common.reinforce(branch, epochs=10.0, learning_rate=rate, cross_entropy=0.1))
   return changes

@@ -201,7 +201,7 @@ def _manifest(planned: BuildPlan, results: Mapping[str, Sequence[ShardResult]]) 
     for result in written
     for video_id, reason in result.dropped
   ]
-  dropped = (*planned.unassigned, *planned.lacking, *bad)
+  dropped = (*planned.unassigned, *planned.incomplete, *bad)
   videos = _without(planned.videos, dropped)
   plan.check_not_empty(videos, dropped)
   vocabulary = planned.vocabulary or _make_vocabulary(videos, planned.options)
@@ -226,7 +226,7 @@ def _coverage(
   planned: BuildPlan, results: Mapping[str, Sequence[ShardResult]], videos: plan.Videos
 ) -> dict[str, dict]:
   """The counts of the manifest, by split."""
-  counts = coverage.coverage(planned.listed, results, planned.lacking)
+  counts = coverage.coverage(planned.all_videos, results, planned.incomplete)
   if planned.options.tokenizer != 'whitespace':  # those captions are split already
     for split, part in videos.items():
       counts[split] |= coverage.metric_words(c for video in part for c in video.captions)

@@ -13,14 +13,14 @@ MOST_WORDS = 20  # words that the metrics split otherwise, in the manifest
 def coverage(
   videos: Mapping[str, Sequence[AnnotatedVideo]],
   results: Mapping[str, Sequence[ShardResult]],
-  lacking: Sequence[Dropped],
+  incomplete: Sequence[Dropped],
 ) -> dict[str, dict]:
   """Counts videos by split.
 
   Args:
     videos: all videos of the splits.
     results: of the shards, by split.
-    lacking: videos that were left out before features were read.
+    incomplete: videos that were left out before features were read.
 
   Returns:
     split -> how many videos are ``listed``, in the data set (``videos``), ``missing`` (without
@@ -31,7 +31,7 @@ def coverage(
   """
   counts = {}
   for split, part in videos.items():
-    reasons = [d.reason for d in lacking if d.split == split]
+    reasons = [d.reason for d in incomplete if d.split == split]
     missing = sum(reason.startswith('no features') for reason in reasons)
     streams: dict[str, int] = {}
     underflow: dict[str, list[int]] = {}

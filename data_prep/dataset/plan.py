@@ -32,10 +32,10 @@ class BuildPlan:
     options: as of ``options.resolve``.
     name: of the data set.
     annotations: as read.
-    listed: all videos of the splits.
-    videos: those of them to write.
+    all_videos: of the splits.
+    videos: those of all_videos that are written.
     unassigned: videos that are in no split.
-    lacking: listed videos that are not written, for lack of features or captions.
+    incomplete: videos that are not written, as they have no features or captions.
     sources: of the feature streams.
     shards: to write.
     vocabulary: that of ``--vocabulary``; None to make one from the training captions.
@@ -46,10 +46,10 @@ class BuildPlan:
   options: Options
   name: str
   annotations: Annotations
-  listed: Videos
+  all_videos: Videos
   videos: Videos
   unassigned: Sequence[Dropped]
-  lacking: Sequence[Dropped]
+  incomplete: Sequence[Dropped]
   sources: Sequence[Source]
   shards: Sequence[writer.ShardPlan]
   vocabulary: Vocabulary | None
@@ -69,25 +69,27 @@ def plan_build(options: Options) -> BuildPlan:
   annotations = read_annotations(options.form, options.annotations, options.language)
   aliases = splits.read_id_map(options.id_map) if options.id_map else {}
   chosen = splits.choose(options.splits, annotations, aliases) if options.splits else None
-  listed, unassigned = splits.assign(annotations, chosen, options.split)
+  all_videos, unassigned = splits.assign(annotations, chosen, options.split)
   counts = published.counts_of(options.form, options.splits, options.split)
   notes = [
-    *published.check(listed, counts, fail=options.counts == 'fail'),
+    *published.check(all_videos, counts, fail=options.counts == 'fail'),
     *annotations.notes,
-    *splits.shared_sources(listed),
+    *splits.shared_sources(all_videos),
   ]
   aliases = {**picture_names(annotations.videos.values()), **aliases}
-  sources = open_sources(options.features, listed, options, dtype=options.dtype, aliases=aliases)
-  videos, lacking = drop_lacking(listed, sources, skip=options.missing == 'skip')
+  sources = open_sources(
+    options.features, all_videos, options, dtype=options.dtype, aliases=aliases
+  )
+  videos, incomplete = drop_incomplete(all_videos, sources, skip=options.missing == 'skip')
   shards = plan_shards(name, videos, sources, options.align, options.shard_mb)
   return BuildPlan(
     options=options,
     name=name,
     annotations=annotations,
-    listed=listed,
+    all_videos=all_videos,
     videos=videos,
     unassigned=[Dropped(v.video_id, '', 'in no split') for v in unassigned],
-    lacking=lacking,
+    incomplete=incomplete,
     sources=sources,
     shards=shards,
     vocabulary=vocabulary,
@@ -140,7 +142,7 @@ def open_sources(
     DataError: nothing at a path, no features for any of the videos, several features that match
       one video, or arrays with an unknown or undeclared layout.
   """
-  ids = [v.video_id for part in videos.values() for v in part]
+  ids = [v.video_id for split_videos in videos.values() for v in split_videos]
   normal = names.normal_form(declared.match)
   sources = []
   for stream_name, path in features.items():
@@ -160,7 +162,7 @@ def open_sources(
       kind=declared.kinds.get(stream_name) or sidecar.get('kind'),
       dtype=dtype,
       optional=stream_name in declared.optional,
-      known=sidecar,
+      sidecar=sidecar,
     )
     limits = (declared.max_frames.get(stream_name), declared.max_regions.get(stream_name))
     block = declared.blocks.get(stream_name)
@@ -174,7 +176,7 @@ def _sample(matched: Mapping[str, str]) -> list[str]:
   return features[:: max(1, len(features) // SAMPLES)][:SAMPLES]
 
 
-def drop_lacking(
+def drop_incomplete(
   videos: Videos, sources: Sequence[Source], *, skip: bool
 ) -> tuple[dict[str, list[AnnotatedVideo]], list[Dropped]]:
   """Leaves out videos that lack features, and training videos without a caption.
@@ -189,24 +191,27 @@ def drop_lacking(
   """
   remaining: dict[str, list[AnnotatedVideo]] = {}
   dropped = []
-  lacking = set()
-  for split, part in videos.items():
+  without_features = set()
+  for split, split_videos in videos.items():
     remaining[split] = []
-    for video in part:
+    for video in split_videos:
       required = [s for s in sources if not s.stream.optional]
       missing = [s.stream.name for s in required if video.video_id not in s.names]
       if missing:
-        lacking.add(video.video_id)
+        without_features.add(video.video_id)
         dropped.append(Dropped(video.video_id, split, f'no features in {", ".join(missing)}'))
       elif split == 'train' and not video.captions:
         dropped.append(Dropped(video.video_id, split, 'no caption to train on'))
       else:
         remaining[split].append(video)
-  if lacking and not skip:
+  if without_features and not skip:
+    count = sum(map(len, videos.values()))
     where = ', '.join(f'{s.stream.name} in {s.reader.path}' for s in sources)
-    problems = [f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in lacking]
+    problems = [
+      f'{d.video_id} ({d.split}: {d.reason})' for d in dropped if d.video_id in without_features
+    ]
     raise DataError(
-      f'{len(lacking)} of {sum(map(len, videos.values()))} videos have no features ({where}): '
+      f'{len(without_features)} of {count} videos have no features ({where}): '
       + first_few(problems, '; ')
       + ''.join(map(_unused_note, sources))
       + '; leave them out with --missing=skip, or name streams that may be absent in --optional',
@@ -217,16 +222,16 @@ def drop_lacking(
 
 
 def _unused_note(source: Source) -> str:
-  unused = source.unused
-  return f'; features of {source.stream.name} without a video: {splits.three(unused)}' * bool(
-    unused
-  )
+  """Names features that belong to no video, for messages; empty if there are none."""
+  if not source.unused:
+    return ''
+  return f'; features of {source.stream.name} without a video: {splits.three(source.unused)}'
 
 
 def check_not_empty(videos: Videos, dropped: Sequence[Dropped]) -> None:
   """Raises DataError for a split without videos, with why the first one was dropped."""
-  for split, part in videos.items():
-    if part:
+  for split, split_videos in videos.items():
+    if split_videos:
       continue
     dropped_here = [d for d in dropped if d.split == split]
     why = 'none is listed for it'
@@ -247,8 +252,9 @@ def plan_shards(
   size = max(1.0, sum(map(_bytes_per_video, sources)))
   per_shard = max(1, int(shard_mb * 2**20 / size))
   plan = []
-  for split, part in videos.items():
-    shards = [part[i : i + per_shard] for i in range(0, len(part), per_shard)]
+  for split, split_videos in videos.items():
+    starts = range(0, len(split_videos), per_shard)
+    shards = [split_videos[start : start + per_shard] for start in starts]
     for i, shard in enumerate(shards):
       file = writer.shard_name(dataset, split, i, len(shards))
       plan.append(writer.ShardPlan(split, file, shard, writer.shard_key(shard, sources, align)))

@@ -62,9 +62,7 @@ def evaluate_mode() -> int:
   paths, weights = _checkpoints()
   output = command_line.OUTPUT.value
   if len(paths) > 1 and not output:
-    raise UserError(
-      'an ensemble of several checkpoints has no default output folder; pass --output=DIR'
-    )
+    raise UserError('an ensemble has no default output folder; pass --output=DIR')
   given = command_line.FALLBACK.value
   path = restore.find_checkpoint(given, '--fallback') if given else None
   mesh = _mesh()

@@ -18,9 +18,9 @@ from vidcap_jax.models.captioner import Captioner
 from vidcap_jax.models.layers.dense import StepDense
 
 Array = jax.Array
-# Arrays by the path of a layer and the number of its call in a step: the layer's inputs (word ids
-# for the table), its outputs, or zeros of the outputs' shape.
-Calls = dict[tuple[tuple[str, ...], int], Array]
+# An array for each call of a layer: its inputs (word ids for the table), its outputs, or zeros of
+# the outputs' shape. The key is the path of the layer and the number of its call in a step.
+ArrayByCall = dict[tuple[tuple[str, ...], int], Array]
 Body = Callable[[Captioner, Any, Any, Any], tuple[Any, Any]]
 
 
@@ -67,26 +67,28 @@ def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> t
 
   def backward(residuals, cotangent):
     pull_back, inputs = residuals
-    params, *others, outputs = pull_back(cotangent)
+    params, memory, init, xs, outputs = pull_back(cotangent)  # the gradients of each
 
     def gradient(path, weight):
-      calls = [call for call in inputs if call[0] == path]
-      return sum((_late(weight, inputs[c], outputs[c]) for c in calls), jnp.zeros_like(weight))
+      gradients = (
+        _weight_gradient(weight, inputs[call], outputs[call]) for call in inputs if call[0] == path
+      )
+      return sum(gradients, jnp.zeros_like(weight))
 
-    return _map_weights(gradient, params, inputs), *others
+    return _map_weights(gradient, params, inputs), memory, init, xs
 
   run.defvjp(forward, backward)
   return run(captioner.params, memory, init, xs)
 
 
-def _traced_step(body: Body, rebind, params, memory, state, x, zeros: Calls | None = None):
+def _traced_step(body: Body, rebind, params, memory, state, x, zeros: ArrayByCall | None = None):
   """One step, with zeros added to the outputs of ``StepDense`` layers and of the table ``words``.
 
   Returns:
     The step's two results, and the inputs and outputs of those layers.
   """
-  inputs: Calls = {}
-  outputs: Calls = {}
+  inputs: ArrayByCall = {}
+  outputs: ArrayByCall = {}
 
   def intercept(call, args, kwargs, context):
     module, y = context.module, call(*args, **kwargs)
@@ -102,24 +104,30 @@ def _traced_step(body: Body, rebind, params, memory, state, x, zeros: Calls | No
   return state, out, inputs, outputs
 
 
-def _late(weight: Array, inputs: Array, outputs: Array) -> Array:
-  """The gradient of a kernel (D, F) or table (V, F), from those of its outputs (L, …, F)."""
+def _weight_gradient(weight: Array, inputs: Array, outputs: Array) -> Array:
+  """The gradient of a kernel (D, F) or table (V, F), summed over all words in one product.
+
+  Args:
+    weight: the kernel or table.
+    inputs: of the layer at all words, (L, …, D), or word ids (L, …).
+    outputs: the gradients of the layer's outputs (L, …, F).
+  """
   if jnp.issubdtype(inputs.dtype, jnp.integer):
     return jnp.zeros_like(weight).at[inputs].add(outputs.astype(weight.dtype))
   # The axes are not merged to one, as videos may be sharded over devices.
-  every = tuple(range(outputs.ndim - 1))
+  axes = tuple(range(outputs.ndim - 1))
   return jnp.tensordot(
-    inputs.astype(outputs.dtype), outputs, (every, every), preferred_element_type=weight.dtype
+    inputs.astype(outputs.dtype), outputs, (axes, axes), preferred_element_type=weight.dtype
   )
 
 
-def _map_weights(change: Callable, params: Any, calls: Calls) -> Any:
+def _map_weights(change: Callable, params: Any, calls: ArrayByCall) -> Any:
   """Replaces the kernels and tables of those calls by change(path, weight)."""
   paths = {path for path, _ in calls}
 
-  def leaf(keys, weight):
+  def change_weight(keys, weight):
     *path, name = (key.key for key in keys)
-    late = tuple(path) in paths and name in ('kernel', 'embedding')
-    return change(tuple(path), weight) if late else weight
+    is_called = tuple(path) in paths and name in ('kernel', 'embedding')
+    return change(tuple(path), weight) if is_called else weight
 
-  return jax.tree_util.tree_map_with_path(leaf, params)
+  return jax.tree_util.tree_map_with_path(change_weight, params)

@@ -106,6 +106,6 @@ def _diversity(report: Mapping) -> str:
   if 'mean_words' in report:  # absent in reports of earlier versions
     line += f', {report["mean_words"]:.1f} words each, {report["vocabulary_used"]} different words'
     if 'novel_captions' in report:
-      return f'{line}; {report["novel_captions"]:.1%} are no training caption'
+      return f'{line}; {report["novel_captions"]:.1%} are not in the training captions'
     line += '; how many are new is unknown: the checkpoint is too old to hold training captions'
   return line

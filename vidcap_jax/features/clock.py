@@ -1,10 +1,10 @@
 """The clock of a video file: at which moment each picture appears, as exact fractions of a second.
 
-Files say when a picture appears by a time stamp, and not all of them say it well: containers round
-stamps to their tick, AVI counts pictures in the order in which they are decoded and not in the one
-in which they are shown, transport streams begin anywhere and may jump back. ``read_clock`` looks at
-the stamps of a whole file before any picture is used. Where they can't be right as they stand, it
-decodes the file once and takes the order of the decoded pictures, which is always that of display.
+A file gives each picture a time stamp. Many stamps are inexact or wrong: containers round them to a
+multiple of their time unit, the tick; AVI numbers pictures in the order of decoding, which may
+differ from that of display; transport streams begin at any stamp and may jump back. ``read_clock``
+checks the stamps of a whole file before any picture is used. If they can't be right, it decodes the
+file once and takes the order of the decoded pictures, which is always that of display.
 
 The moment 0 is when the first picture appears; sound is placed on the same clock.
 """
@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-# Codecs hold back at most 16 pictures, so a stamp that is below one of so many packets before it
-# is a jump of the clock and not a picture shown in another order.
+# Reordering moves a picture by fewer places than this: codecs hold back at most 16 pictures, and 64
+# leaves room. A stamp that is smaller than one so many packets earlier is a jump of the clock.
 _MOST_REORDERED = 64
 
 
@@ -25,34 +25,34 @@ class Clock:
   """When the pictures of a video appear.
 
   Attributes:
-    zero: the stamp of the first picture, seconds.
-    sound_zero: the stamp of the sound that goes with it, seconds.
-    moments: of all pictures in order of display, seconds after ``zero``, ascending.
-    rate: pictures a second, where it is constant; stamps are then taken for rounded multiples.
-    by_order: the k-th picture that decodes has the k-th moment, whatever its own stamp.
+    start: the stamp of the first picture, seconds.
+    sound_start: the stamp of the sound that is heard with the first picture, seconds.
+    moments: when pictures appear, in order of display, seconds after ``start``, ascending.
+    rate: pictures a second if it is constant: moments are multiples of 1 / rate; otherwise None.
+    ignore_stamps: the k-th decoded picture appears at the k-th moment, whatever its own stamp is.
     aspect: width of a stored pixel over its height.
   """
 
-  zero: Fraction = Fraction(0)
-  sound_zero: Fraction = Fraction(0)
+  start: Fraction = Fraction(0)
+  sound_start: Fraction = Fraction(0)
   moments: Sequence[Fraction] = ()
   rate: Fraction | None = None
-  by_order: bool = False
+  ignore_stamps: bool = False
   aspect: Fraction = Fraction(1)
 
   def moment(self, index: int, stamp: Fraction | None) -> Fraction:
-    """When a decoded picture appears, seconds after ``zero``.
+    """When a decoded picture appears, seconds after ``start``.
 
     Args:
-      index: how many were decoded before it.
-      stamp: its own, seconds.
+      index: of the picture, in the order of decoding.
+      stamp: of the picture, seconds; None if it has none.
     """
-    if self.by_order or stamp is None:
+    if self.ignore_stamps or stamp is None:
       if index < len(self.moments):
         return self.moments[index]
       beyond = index + 1 - len(self.moments)
       return (self.moments[-1] if self.moments else Fraction(0)) + beyond * self.mean
-    return _on_grid(stamp - self.zero, self.rate)
+    return _on_grid(stamp - self.start, self.rate)
 
   @property
   def mean(self) -> Fraction:
@@ -68,13 +68,13 @@ class Clock:
 
 
 def read_clock(open_file: Callable[[], Any], choose_stream: Callable[[Any], Any]) -> Clock:
-  """The clock of a file's pictures; the file is read once without decoding, or decoded once.
+  """The clock of a file's pictures. Reads the file once, and decodes it once if stamps are wrong.
+
+  Damaged parts of the file are skipped.
 
   Args:
     open_file: opens the file: a PyAV container, closed here.
     choose_stream: container -> the stream of pictures.
-
-  Damage ends neither: what can be read counts.
   """
   with open_file() as container:
     stream = choose_stream(container)
@@ -83,18 +83,18 @@ def read_clock(open_file: Callable[[], Any], choose_stream: Callable[[Any], Any]
     aspect = Fraction(stream.sample_aspect_ratio or 1)
     packets = _packets(container, stream)
     reorders = bool(stream.codec_context.has_b_frames)
-    # AVI has no stamps: frames and sound are counted from 0 on, in the order of decoding.
-    counts = container.format.name == 'avi'
-  if _is_plain(packets, reorders):
+    # Pictures and sound are numbered from 0 on, in the order of decoding.
+    has_no_stamps = container.format.name == 'avi'
+  if _are_right(packets, reorders):
     stamps = sorted(packet.pts for packet in packets if packet.shown and packet.pts is not None)
     clock = _clock([tick * stamp for stamp in stamps], tick, rates)
   else:
     with open_file() as container:
       decoded = list(_decoded_stamps(container, choose_stream(container)))
-    clock = dataclasses.replace(_clock(_in_order(decoded, rates), tick, rates), by_order=True)
+    clock = dataclasses.replace(_clock(_ascending(decoded, rates), tick, rates), ignore_stamps=True)
   first = packets[0].dts if packets else None
-  sound_zero = tick * first if counts and first is not None else clock.zero
-  return dataclasses.replace(clock, sound_zero=sound_zero, aspect=aspect)
+  sound_start = tick * first if has_no_stamps and first is not None else clock.start
+  return dataclasses.replace(clock, sound_start=sound_start, aspect=aspect)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _packets(container, stream) -> list[_Packet]:
   return found
 
 
-def _is_plain(packets: Sequence[_Packet], reorders: bool) -> bool:
+def _are_right(packets: Sequence[_Packet], reorders: bool) -> bool:
   """Whether the stamps of packets are those of the pictures that they decode to."""
   stamps = [packet.pts for packet in packets if packet.pts is not None]
   if len(stamps) < len(packets) or len({*stamps}) < len(stamps):
@@ -153,29 +153,35 @@ def _decoded_stamps(container, stream) -> Iterator[Fraction | None]:
       yield None if frame.pts is None else Fraction(frame.pts) * frame.time_base
 
 
-def _in_order(stamps: Sequence[Fraction | None], rates: Sequence[Fraction]) -> list[Fraction]:
-  """Ascending stamps for pictures in order of display, from theirs, which may be no such thing."""
+def _ascending(stamps: Sequence[Fraction | None], rates: Sequence[Fraction]) -> list[Fraction]:
+  """Corrects the stamps of pictures in order of display, so that they ascend.
+
+  Args:
+    stamps: of the pictures as they decode, seconds; None where one has none.
+    rates: that the file states, pictures a second; the first of them fills gaps.
+  """
   step = 1 / rates[0] if rates else Fraction(1, 25)
   known = [stamp for stamp in stamps if stamp is not None]
   if len(known) == len(stamps) and _are_permuted(known):
     return sorted(known)
-  # A stamp that is missing follows the one before; one that jumps back moves all that come after.
+  # A missing stamp is one step after the one before. If a stamp jumps back, it and all later ones
+  # are shifted by the same offset.
   ordered: list[Fraction] = []
-  moved = Fraction(0)
+  offset = Fraction(0)
   for stamp in stamps:
     before = ordered[-1] if ordered else None
     if stamp is None:
       stamp = Fraction(0) if before is None else before + step
     else:
-      if before is not None and stamp + moved < before:
-        moved = before + step - stamp
-      stamp += moved
+      if before is not None and stamp + offset < before:
+        offset = before + step - stamp
+      stamp += offset
     ordered.append(stamp)
   return ordered
 
 
 def _are_permuted(stamps: Sequence[Fraction]) -> bool:
-  """Whether they are right but in the order of decoding, which is near that of display."""
+  """Whether stamps are right but in the order of decoding, which is near that of display."""
   if len({*stamps}) < len(stamps):
     return False
   ranks = {stamp: rank for rank, stamp in enumerate(sorted(stamps))}
@@ -185,16 +191,19 @@ def _are_permuted(stamps: Sequence[Fraction]) -> bool:
 def _clock(stamps: Sequence[Fraction], tick: Fraction, rates: Sequence[Fraction]) -> Clock:
   if not stamps:
     return Clock()
-  zero = stamps[0]
-  moments = [stamp - zero for stamp in stamps]
-  rate = next((r for r in _candidates(moments, rates) if _fits(moments, r, tick)), None)
+  start = stamps[0]
+  moments = [stamp - start for stamp in stamps]
+  rate = next((r for r in _possible_rates(moments, rates) if _fits(moments, r, tick)), None)
   if rate is not None:
     moments = [_on_grid(moment, rate) for moment in moments]
-  return Clock(zero, zero, moments, rate)
+  return Clock(start, start, moments, rate)
 
 
-def _candidates(moments: Sequence[Fraction], rates: Sequence[Fraction]) -> Iterator[Fraction]:
-  """Rates that a video may have: what the file says, with those of television near it, or means."""
+def _possible_rates(moments: Sequence[Fraction], rates: Sequence[Fraction]) -> Iterator[Fraction]:
+  """Rates that a video may have: those that the file states, and the mean rate of its pictures.
+
+  A stated rate near one of television (such as 30000/1001) comes after that one.
+  """
   for rate in rates:
     television = Fraction(round(rate) * 1000, 1001)
     if rate.denominator > 1 and abs(television / rate - 1) < Fraction(1, 2000):

@@ -157,7 +157,7 @@ class FrameTimer:
     return ShownFrame(self._index, begin, None, mean, frame)
 
 
-def chooser(sampling: Mapping[str, Number], clock: Clock) -> Callable[[ShownFrame], Moments]:
+def make_chooser(sampling: Mapping[str, Number], clock: Clock) -> Callable[[ShownFrame], Moments]:
   """Returns a function to call with each frame in turn; it returns the moments to sample.
 
   Args:
@@ -165,18 +165,18 @@ def chooser(sampling: Mapping[str, Number], clock: Clock) -> Callable[[ShownFram
     clock: of the video; its length is only used by ``uniform``.
   """
   if 'every' in sampling:
-    choose = _every(int(sampling['every']))
+    choose = _every_nth(int(sampling['every']))
   elif 'uniform' in sampling:
     # Half a frame of slack at the end: the last frames of a damaged file may not decode.
-    choose = _at(_middles(clock.length, int(sampling['uniform'])), Fraction(1, 2))
+    choose = _frames_at(_middles(clock.length, int(sampling['uniform'])), Fraction(1, 2))
   else:
     # The number as it was written: 0.1 is a tenth.
-    choose = _at(_multiples(1 / Fraction(str(sampling['fps']))))
-  return _one_in(int(sampling['one_in']), choose) if 'one_in' in sampling else choose
+    choose = _frames_at(_multiples(1 / Fraction(str(sampling['fps']))))
+  return _middles_of_groups(int(sampling['one_in']), choose) if 'one_in' in sampling else choose
 
 
-def _every(step: int) -> Callable[[ShownFrame], Moments]:
-  return lambda s: [(float(s.begin), s.frame)] if s.number % step == 0 else []
+def _every_nth(step: int) -> Callable[[ShownFrame], Moments]:
+  return lambda shown: [(float(shown.begin), shown.frame)] if shown.number % step == 0 else []
 
 
 def _middles(length: Fraction, parts: int) -> Iterator[Fraction]:
@@ -188,7 +188,7 @@ def _multiples(step: Fraction) -> Iterator[Fraction]:
   return (i * step for i in itertools.count())
 
 
-def _at(
+def _frames_at(
   targets: Iterator[Fraction], slack: Fraction = Fraction(0)
 ) -> Callable[[ShownFrame], Moments]:
   """Chooses the frames on screen at ascending target times.
@@ -197,20 +197,22 @@ def _at(
   """
   target = next(targets, None)
 
-  def choose(s: ShownFrame) -> Moments:
+  def choose(shown: ShownFrame) -> Moments:
     nonlocal target
-    last = s.end is None
-    end = s.begin + (1 + slack) * s.mean if s.end is None else s.end
+    is_last = shown.end is None
+    end = shown.begin + (1 + slack) * shown.mean if shown.end is None else shown.end
     chosen = []
-    while target is not None and (target < end or (last and target == 0)):
-      chosen.append((float(target), s.frame))
+    while target is not None and (target < end or (is_last and target == 0)):
+      chosen.append((float(target), shown.frame))
       target = next(targets, None)
     return chosen
 
   return choose
 
 
-def _one_in(group: int, choose: Callable[[ShownFrame], Moments]) -> Callable[[ShownFrame], Moments]:
+def _middles_of_groups(
+  group: int, choose: Callable[[ShownFrame], Moments]
+) -> Callable[[ShownFrame], Moments]:
   """Chooses the middle one of every ``group`` moments.
 
   At the end of the video, a group that has not reached its middle gives its last moment.
@@ -218,15 +220,15 @@ def _one_in(group: int, choose: Callable[[ShownFrame], Moments]) -> Callable[[Sh
   count = 0
   pending: Moments = []  # the last moment of a group before its middle
 
-  def choose_some(s: ShownFrame) -> Moments:
+  def choose_middles(shown: ShownFrame) -> Moments:
     nonlocal count, pending
     chosen: Moments = []
-    for moment in choose(s):
+    for moment in choose(shown):
       place, middle = count % group, (group - 1) // 2
       count += 1
       if place == middle:
         chosen.append(moment)
       pending = [moment] if place < middle else []
-    return chosen + pending if s.end is None else chosen
+    return chosen + pending if shown.end is None else chosen
 
-  return choose_some
+  return choose_middles

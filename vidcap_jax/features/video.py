@@ -189,7 +189,7 @@ def _decoded(
         stamp = None if frame.pts is None else frame.pts * frame.time_base
         if tally is sound_tally:
           sound_seconds += frame.samples / frame.sample_rate
-          yield _Decoded(True, None if stamp is None else stamp - clock.sound_zero, frame)
+          yield _Decoded(True, None if stamp is None else stamp - clock.sound_start, frame)
         else:
           moment = clock.moment(tally.count - 1, stamp)
           reached = float(moment)
@@ -218,7 +218,7 @@ def _clock_of(av, path: pathlib.Path, pictures: bool, sound: bool) -> Clock:
       audio = _sound_stream(container)
       if audio is None or not _moving_pictures(av, container):
         start = audio.start_time * audio.time_base if audio and audio.start_time else Fraction(0)
-        return Clock(sound_zero=start)
+        return Clock(sound_start=start)
   return read_clock(lambda: _open(av, path), lambda file: _video_stream(av, file, path))
 
 
@@ -267,7 +267,7 @@ def read(
     assert isinstance(path, pathlib.Path)
     clock = _clock_of(av, path, bool(pictures), bool(sounds))
     decoded = _decoded(av, path, clock, bool(pictures), bool(sounds), notes)
-  choosers = {key: sampling.chooser(p.how, clock) for key, p in pictures.items()}
+  choosers = {key: sampling.make_chooser(p.how, clock) for key, p in pictures.items()}
   counts = dict.fromkeys(pictures, 0)
   cache = PictureCache(av, clock.aspect, decoder.decode if decoder else None)
   resamplers = Resamplers(av, {*sounds.values()})

@@ -31,12 +31,13 @@ class PictureRules:
     how: of ``PICTURES``. ``auto``: the pictures of a folder are the frames of one video if their
       names are numbered, except those of the given folder itself, which are single pictures.
     frame_rate: of all frames in files; None: not known.
-    given_is_frames: ``auto`` makes no such exception.
+    top_may_be_frames: ``auto`` makes no such exception: numbered pictures of the given folder are
+      frames of one video too.
   """
 
   how: str = 'auto'
   frame_rate: Fraction | None = None
-  given_is_frames: bool = False
+  top_may_be_frames: bool = False
 
 
 def parse_frame_rate(text: str | None) -> Fraction | None:
@@ -162,7 +163,7 @@ def _are_frames(
   """
   if rules.how != 'auto':
     return rules.how == 'frames'
-  if is_top and (not rules.given_is_frames or len(pictures) == 1):
+  if is_top and (not rules.top_may_be_frames or len(pictures) == 1):
     return False
   numbers = _numbers([file.stem for file in pictures])
   if numbers is not None and _count_up(numbers):

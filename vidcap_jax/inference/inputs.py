@@ -7,7 +7,7 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
-from vidcap_jax.features.picture_files import Source
+from vidcap_jax.features.picture_files import Source as VideoSource
 
 MOST_PIECES = 32  # the most parts between commas that one file's name may have
 
@@ -52,7 +52,7 @@ def videos_of(
       raise DataError(f'--inputs={inputs}: give NAME=FEATURES for each stream, or only videos')
     return _from_features(provenance, _by_stream(provenance, named))
   if not features:
-    return _from_files(provenance, _sources(parts, pictures, frame_rate))
+    return _from_files(provenance, _find_videos(parts, pictures, frame_rate))
   if len(streams) > 1:
     wanted = ','.join(f'{s.name}=PATH' for s in streams)
     raise DataError(f'--inputs={inputs}: the model reads several streams; give {wanted}')
@@ -62,12 +62,13 @@ def videos_of(
       f'--inputs: {features[0]} holds features, {other} does not; caption videos and features '
       'in separate commands'
     )
-  opened: list[Iterator[Result]] = []
-  for part in parts:
-    path = pathlib.Path(part)
-    missing = iter([(part, 'no such file or folder')])  # like a damaged one
-    opened.append(_from_features(provenance, {streams[0].name: path}) if path.exists() else missing)
-  return itertools.chain.from_iterable(opened)
+  results: list[Iterable[Result]] = []
+  for path in map(pathlib.Path, parts):
+    if path.exists():
+      results.append(_from_features(provenance, {streams[0].name: path}))
+    else:  # reported like a damaged file
+      results.append([(str(path), 'no such file or folder')])
+  return itertools.chain.from_iterable(results)
 
 
 def split(inputs: str) -> list[str]:
@@ -148,7 +149,7 @@ def _from_features(
 
   streams = (*provenance.streams, *provenance.alignment_streams)
   single_id = next((paths[s.name].stem for s in streams if _is_single(paths[s.name])), '')
-  sources = [_source(provenance, stream, paths[stream.name], single_id) for stream in streams]
+  sources = [_open_stream(provenance, stream, paths[stream.name], single_id) for stream in streams]
 
   def load(video_id: str) -> Video:
     required = (s for s in sources if not s.stream.optional)
@@ -166,8 +167,8 @@ def _is_single(path: pathlib.Path) -> bool:
   return path.is_file() and path.suffix.lower() in _SINGLE
 
 
-def _source(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, single_id: str):
-  """A stream's features as a ``Source``, opened with the options of the training data's build."""
+def _open_stream(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, single_id: str):
+  """Opens a stream's features as a ``sources.Source``, with the options of the build."""
   from vidcap_jax.features import formats
   from vidcap_jax.features.formats import folder, h5, layout
   from vidcap_jax.features.sources import Source
@@ -220,25 +221,25 @@ def _check_provenance(stream: Stream, sidecar: Mapping, folder: pathlib.Path) ->
 # ---------------------------------------------------------------- video files and pictures
 
 
-def _sources(
+def _find_videos(
   parts: Sequence[str], pictures: str, frame_rate: str | None
-) -> list[tuple[str, Source]]:
+) -> list[tuple[str, VideoSource]]:
   """(id, source) of the videos that files, folders and lists name."""
   from vidcap_jax.features import video_folder
 
   rate = video_folder.parse_frame_rate(frame_rate)
-  rules = video_folder.PictureRules(pictures, rate, given_is_frames=True)
-  sources: list[tuple[str, Source]] = []
+  rules = video_folder.PictureRules(pictures, rate, top_may_be_frames=True)
+  videos: list[tuple[str, VideoSource]] = []
   for path in map(pathlib.Path, parts):
     if path.is_dir() or (path.is_file() and path.suffix.lower() in video_folder.LISTS):
-      sources += video_folder.find_videos(path, rules).items()
+      videos += video_folder.find_videos(path, rules).items()
     else:
-      sources.append((path.stem, path))  # a missing file is reported like a damaged one
-  return sources
+      videos.append((path.stem, path))  # a missing file is reported like a damaged one
+  return videos
 
 
 def _from_files(
-  provenance: FeatureProvenance, sources: Sequence[tuple[str, Source]]
+  provenance: FeatureProvenance, sources: Sequence[tuple[str, VideoSource]]
 ) -> Iterator[Result]:
   """Videos from their files; features are extracted as those of the training data were."""
   from vidcap_jax.features import extractors, picture_files, stream_folders, video
@@ -258,7 +259,7 @@ def _from_files(
   except ModuleNotFoundError as error:
     raise DataError(error.args[0]) from None
 
-  def load(video_id: str, source: Source, notes: list[str]) -> Video:
+  def load(video_id: str, source: VideoSource, notes: list[str]) -> Video:
     arrays = stream_folders.extract_features(source, wanted, notes)
     return Video(video_id, (), _as_built(provenance, str(source), arrays))
 

@@ -60,7 +60,7 @@ def caption_loss(
   key: Array,
   *,
   smoothing: float = 0.0,
-  own_words: Array | None = None,
+  sampling_ratio: Array | None = None,
 ) -> tuple[Array, Array]:
   """The training loss of captions (B, S, L), with dropout, summed over words, and the word count.
 
@@ -68,7 +68,7 @@ def caption_loss(
     captioner: the model with the parameters to differentiate.
     key: of this step; all randomness comes from it.
     smoothing: see ``cross_entropy``.
-    own_words: scheduled sampling's ratio, a scalar; None reads the given captions only.
+    sampling_ratio: scheduled sampling's ratio, a scalar; None reads the given captions only.
 
   Returns:
     (sum, count); the model's own losses (``Extras.aux``) are added under the word mask.
@@ -80,11 +80,11 @@ def caption_loss(
   noise_key, sampling_key = jax.random.split(key)
   noise = captioner.noise(noise_key, inputs, S, L)
   memory = captioner.encode(inputs, noise.encoder, train=True)
-  if own_words is None:
+  if sampling_ratio is None:
     unrolled = teacher_forcing(captioner, memory, targets, noise.steps, train=True)
   else:
     unrolled = scheduled_sampling(
-      captioner, memory, targets, noise.steps, ratio=own_words, key=sampling_key
+      captioner, memory, targets, noise.steps, ratio=sampling_ratio, key=sampling_key
     )
   if unrolled.draw_log_prob is not None:
     raise ConfigError(
@@ -114,7 +114,7 @@ def make(
       batch['captions'],
       key,
       smoothing=config.train.label_smoothing,
-      own_words=own_word_ratio(sampling, epoch),
+      sampling_ratio=own_word_ratio(sampling, epoch),
     )
     mean = total / jnp.maximum(count, jnp.ones_like(count))
     value = total / tokens_per_step if tokens_per_step else mean

@@ -1,8 +1,8 @@
 """Captioner and refocusing module trained together (refocused encoder, equations 17-22).
 
 Both passes learn to caption. How much likelier the second makes a caption than the first is the
-reward of the key frame between them; the key frame's attention is pushed up where the reward has
-risen since the last epoch, down where it has fallen.
+reward of the key frame between them. The loss raises the key frame's attention weight where the
+reward has risen since the last epoch, and lowers it where the reward has fallen.
 """
 
 import dataclasses
@@ -55,10 +55,10 @@ def key_frame_log_probs(scores: Array, mask: Array, key_frame: Array) -> tuple[A
   scores = at_least_float32(scores)
   is_key_frame = jnp.arange(mask.shape[1], dtype=key_frame.dtype)[None] == key_frame[:, None]
   others = mask & ~is_key_frame
-  choice = (mask & is_key_frame).any(axis=-1) & others.any(axis=-1)
-  # Without a choice both sums run over all frames, so that they cancel and their gradients do.
+  has_others = (mask & is_key_frame).any(axis=-1) & others.any(axis=-1)
+  # Without other frames both sums run over all frames, so that they cancel and their gradients do.
   total = lambda frames: jax.nn.logsumexp(  # noqa: E731
-    jnp.where(frames | ~choice[:, None], scores, -jnp.inf), axis=-1
+    jnp.where(frames | ~has_others[:, None], scores, -jnp.inf), axis=-1
   )
   whole = total(mask)
   return total(mask & is_key_frame) - whole, total(others) - whole
@@ -92,13 +92,14 @@ def passes_loss(
   key: Array,
   *,
   smoothing: float = 0.0,
-  own_words: Array | None = None,
+  sampling_ratio: Array | None = None,
 ) -> tuple[Array, Array, Any]:
   """Equations 17 and 18 for captions (B, S, L), with dropout.
 
   Args:
     captioner: of a model whose memory has ``each_pass``.
-    key, smoothing, own_words: as in ``cross_entropy.caption_loss``. Both passes get the same noise.
+    key, smoothing, sampling_ratio: as in ``cross_entropy.caption_loss``. Both passes get the same
+      noise.
 
   Returns:
     Sums over words (P,), pass by pass; the number of words (); the memory.
@@ -109,15 +110,15 @@ def passes_loss(
   memory = captioner.encode(inputs, noise.encoder, train=True)
 
   def unroll(memory):
-    if own_words is None:
+    if sampling_ratio is None:
       return teacher_forcing(captioner, memory, targets, noise.steps, train=True).hidden
     return scheduled_sampling(
-      captioner, memory, targets, noise.steps, ratio=own_words, key=sampling_key
+      captioner, memory, targets, noise.steps, ratio=sampling_ratio, key=sampling_key
     ).hidden
 
   logits = _logits(captioner, memory.each_pass(unroll))
-  each = functools.partial(cross_entropy, smoothing=smoothing)
-  totals, counts = jax.vmap(each, in_axes=(0, None))(logits, targets.reshape(-1))
+  pass_loss = functools.partial(cross_entropy, smoothing=smoothing)
+  totals, counts = jax.vmap(pass_loss, in_axes=(0, None))(logits, targets.reshape(-1))
   return totals, counts[0], memory
 
 
@@ -205,7 +206,7 @@ def make(
       targets,
       key,
       smoothing=config.train.label_smoothing,
-      own_words=own_word_ratio(sampling, epoch),
+      sampling_ratio=own_word_ratio(sampling, epoch),
     )
     words = jnp.maximum(count, jnp.ones_like(count))
     total = totals.sum()
@@ -216,11 +217,11 @@ def make(
       R = rewards(bind(module, fixed_params), fixed_memory, targets)
       change, state = update_rewards(state, batch, R)
       focus = memory.focus
-      log_alphas = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
-      wide = [jnp.broadcast_to(x[:, None], R.shape) for x in log_alphas]
-      pushed = REWARD_LOSSES[settings.reward_loss](change, *wide).sum()
-      total += beta * pushed.astype(total.dtype)
-      report |= {'reward': R.sum() / words, 'reward_loss': pushed / words}
+      per_video = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
+      log_alphas = [jnp.broadcast_to(x[:, None], R.shape) for x in per_video]
+      reward_loss = REWARD_LOSSES[settings.reward_loss](change, *log_alphas).sum()
+      total += beta * reward_loss.astype(total.dtype)
+      report |= {'reward': R.sum() / words, 'reward_loss': reward_loss / words}
     report['loss'] = total / words
     return total / (tokens_per_step or words), (report, state)
 

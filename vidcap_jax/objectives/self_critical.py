@@ -264,7 +264,7 @@ class _SelfCritical:
       batch['captions'],
       key,
       smoothing=self.config.train.label_smoothing,
-      own_words=own_word_ratio(read_sampling(self.config), epoch),
+      sampling_ratio=own_word_ratio(read_sampling(self.config), epoch),
     )
     return xe / jnp.maximum(count, jnp.ones_like(count))
 

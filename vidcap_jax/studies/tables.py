@@ -133,7 +133,7 @@ def render(table: Table, found: Sequence[runs.Run]) -> str:
     for run in measured(row, found):
       scores = run.scores.get(row.split, {})
       cells = [_measured_cell(table, scores.get(metric)) for metric in table.metrics]
-      lines.append((f'    ours: {run.workdir.name}', cells, _about(run, row.split)))
+      lines.append((f'    run: {run.workdir.name}', cells, _about(run, row.split)))
   name_width = max(len(name) for name, _, _ in lines)
   widths = [max(len(cells[i]) for _, cells, _ in lines) for i in range(len(table.metrics))]
   text = [

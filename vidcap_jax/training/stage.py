@@ -94,7 +94,7 @@ def set_up(config: ConfigDict, mesh: Mesh) -> Stage:
 
 
 def _check_numbers(config: ConfigDict) -> None:
-  """ConfigError for a number out of its range; keys that a model does not have are passed over."""
+  """ConfigError for a number out of its range; keys that a model does not have are skipped."""
   for keys, fits, must in (
     (_ABOVE_0, lambda x: x > 0, 'above 0'),
     (_FROM_0, lambda x: x >= 0, 'at least 0'),

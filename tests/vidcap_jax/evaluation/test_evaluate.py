@@ -81,7 +81,7 @@ def test_with_references(restored, later, tiny_data, tmp_path, quick, capsys):
   trained = {caption for video in open_split(tiny_data, 'train') for caption in video.captions}
   novel = sum(caption not in trained for caption in hypotheses.values()) / 9
   assert report['novel_captions'] == pytest.approx(novel)
-  assert f'{novel:.1%} are no training caption' in results.summary(report)
+  assert f'{novel:.1%} are not in the training captions' in results.summary(report)
   assert (report['split'], report['videos'], report['references']) == ('test', 9, True)
   assert (report['checkpoint'], report['checkpoint_step']) == (
     str(restored.path),

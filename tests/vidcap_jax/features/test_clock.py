@@ -81,7 +81,7 @@ def seconds(*values):
   ],
 )
 def test_stamps_in_order_of_display(stamps, ordered):
-  found = clock._in_order(seconds(*stamps), [Fraction(2)])
+  found = clock._ascending(seconds(*stamps), [Fraction(2)])
   assert found == seconds(*ordered)
 
 

@@ -76,7 +76,7 @@ def test_missing_keys_come_from_the_default():
 def chosen(how, times) -> list[tuple[float, int]]:
   """(moment, number of the frame on screen) for frames at these times."""
   moments = [Fraction(str(time)) - Fraction(str(times[0])) for time in times]
-  choose = sampling.chooser(sampling.check(how), Clock(moments=moments))
+  choose = sampling.make_chooser(sampling.check(how), Clock(moments=moments))
   timer = sampling.FrameTimer()
   found = []
   for shown in [*(timer.next(moment, i) for i, moment in enumerate(moments)), timer.last()]:

@@ -14,7 +14,7 @@ from vidcap_jax.features.video_folder import (
 )
 
 FLICKR = ('1000268201_693b08cb0e.jpg', '1001773457_577c3a7d70.jpg')
-PREDICT = PictureRules(given_is_frames=True)
+PREDICT = PictureRules(top_may_be_frames=True)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_pictures_of_the_given_folder(put):
   assert names_of(find_videos(numbered)) == single
   assert '--pictures=frames' in describe(find_videos(numbered))
   assert names_of(find_videos(numbered, PREDICT)) == {numbered.name: list(single.values())}
-  assert names_of(find_videos(numbered, PictureRules('single', given_is_frames=True))) == single
+  assert names_of(find_videos(numbered, PictureRules('single', top_may_be_frames=True))) == single
   assert names_of(find_videos(numbered, PictureRules('frames'))) == {
     numbered.name: list(single.values())
   }

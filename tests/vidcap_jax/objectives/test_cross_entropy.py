@@ -162,7 +162,12 @@ def test_scheduled_sampling(setup):
   def loss(params, ratio):
     key = jax.random.key(0)
     return caption_loss(
-      bind(setup.module, params), setup.inputs, setup.targets, key, smoothing=0.1, own_words=ratio
+      bind(setup.module, params),
+      setup.inputs,
+      setup.targets,
+      key,
+      smoothing=0.1,
+      sampling_ratio=ratio,
     )
 
   gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))

@@ -129,7 +129,7 @@ def test_models_and_settings_that_do_not_fit(hard):
       ),
       fc7.params,
     )
-  for own_words in (None, 0.5):
+  for sampling_ratio in (None, 0.5):
     with pytest.raises(ConfigError, match="set objective.name to 'multi_sample'"):
       jax.eval_shape(
         lambda params: caption_loss(
@@ -137,7 +137,7 @@ def test_models_and_settings_that_do_not_fit(hard):
           rows(hard.inputs, slice(1)),
           hard.targets[:1],
           jax.random.key(0),
-          own_words=own_words,  # noqa: B023
+          sampling_ratio=sampling_ratio,  # noqa: B023
         ),
         hard.params,
       )

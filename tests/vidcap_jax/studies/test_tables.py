@@ -98,14 +98,14 @@ def test_a_run_is_listed_below_the_row_of_its_config(tmp_path, capsys):
   text = capsys.readouterr().out
   block = text[text.index('VATEX, val') : text.index('VATEX, test')].splitlines()
   temporal = next(i for i, line in enumerate(block) if line.split()[0] == 'temporal')
-  assert ' '.join(block[temporal + 1].split()) == 'ours: a 37.1 25.0 50.0 70.0 mine, 3 videos'
-  assert lines(text, 'ours: b')[0].endswith('70.0  mine, 3 videos; changed: train.epochs=3.0')
-  assert ' '.join(lines(text, 'ours: c')[0].split()) == 'ours: c - - - - no scores of val yet'
-  assert lines(text, 'ours: a')[1].endswith('no scores of test yet')
-  assert not lines(text, 'ours: d')
-  assert not lines(text, 'ours: e')
+  assert ' '.join(block[temporal + 1].split()) == 'run: a 37.1 25.0 50.0 70.0 mine, 3 videos'
+  assert lines(text, 'run: b')[0].endswith('70.0  mine, 3 videos; changed: train.epochs=3.0')
+  assert ' '.join(lines(text, 'run: c')[0].split()) == 'run: c - - - - no scores of val yet'
+  assert lines(text, 'run: a')[1].endswith('no scores of test yet')
+  assert not lines(text, 'run: d')
+  assert not lines(text, 'run: e')
   fusion = next(i for i, line in enumerate(block) if 'temporal + spatial, RL' in line)
-  assert block[fusion + 1].split()[:2] == ['ours:', 'f']
+  assert block[fusion + 1].split()[:2] == ['run:', 'f']
   assert '4 of 6 runs' in text
   rows = json.loads(out.read_text())
   assert rows[1]['measured'][0]['scores']['CIDEr'] == {'value': 70.0, 'deviation': None}
@@ -124,7 +124,7 @@ def test_seeds_give_mean_and_deviation(tmp_path):
   save(tmp_path / 'work' / 'seeds.json', {'seeds': [0, 1], 'scores': spread})
   found, _ = runs.find(str(tmp_path / 'work'))
   text = tables.render(tables.read('temporal_spatial_fusion', '1')[0], found)
-  assert lines(text, 'ours: work')[0].endswith('-  50.0 ± 1.2  mine, 3 videos; 2 seeds')
+  assert lines(text, 'run: work')[0].endswith('-  50.0 ± 1.2  mine, 3 videos; 2 seeds')
 
 
 def test_workdirs_that_cannot_be_read_are_listed(tmp_path, capsys):

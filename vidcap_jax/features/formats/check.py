@@ -20,7 +20,7 @@ def describe(
   kind: str | None,
   dtype: str,
   optional: bool = False,
-  known: Mapping,
+  sidecar: Mapping,
 ) -> tuple[Stream, Layout]:
   """Finds a stream's layout, kind and sizes from a few of its videos; the majority decides.
 
@@ -32,7 +32,7 @@ def describe(
     kind: as declared; None: infer it from the layout.
     dtype: of storage.
     optional: whether a video may lack the stream.
-    known: the entries of ``stream.json``: extractor, version, sampling.
+    sidecar: the entries of ``stream.json``: extractor, version, sampling.
 
   Raises:
     DataError: no sample is readable, or their shapes fit no layout, several, or not the declared
@@ -61,9 +61,9 @@ def describe(
     kind,
     shape,
     dtype=dtype,
-    extractor=known.get('extractor'),
-    version=known.get('version'),
-    sampling=known.get('sampling'),
+    extractor=sidecar.get('extractor'),
+    version=sidecar.get('version'),
+    sampling=sidecar.get('sampling'),
     optional=optional,
   )
   return stream, axes

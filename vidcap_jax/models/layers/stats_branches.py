@@ -22,7 +22,7 @@ POOLINGS = (*ranked.POOLINGS, *QUERIED)
 class View:
   """A stream as the steps read it; fields that the steps don't use are None."""
 
-  values: Array  # (B, T, N, P), zeros where there is nothing
+  values: Array  # (B, T, N, P), zeros where the mask is False
   mask: Array  # (B, T, N)
   means: Array  # (B, T, P), of each frame's regions
   st_keys: Array | None = None  # (B, 1, N, A) grid, (B, 1, T, N, A) regions, (B, M, A) if queried
@@ -33,7 +33,7 @@ class View:
 
   @property
   def frames(self) -> Array:
-    """(B, T), whether a frame has anything."""
+    """(B, T), whether any region of a frame is valid."""
     return self.mask.any(axis=-1)
 
 
@@ -147,8 +147,8 @@ class Branches(nn.Module):
     grid = self.kind == 'grid'
     mask = view.mask.any(axis=1) if grid else view.mask
     weights = self.st_spatial.weights(query, view.st_keys, mask[:, None])
-    into = 'bsn,btnp->bstp' if grid else 'bstn,btnp->bstp'
-    return jnp.einsum(into, weights.astype(view.values.dtype), view.values), weights
+    subscripts = 'bsn,btnp->bstp' if grid else 'bstn,btnp->bstp'
+    return jnp.einsum(subscripts, weights.astype(view.values.dtype), view.values), weights
 
   def _all_times(self, view: View) -> tuple[Array, Array]:
     """The memory of the poolings with a query: (B, M, P), and its mask (B, M)."""
@@ -163,19 +163,19 @@ class Branches(nn.Module):
     """Equations 9-11: x_TS (B, S, P) and attention by name."""
     chosen = self.choose_frame(query, view, temperature, train=train)
     attention = {self.prefix + 'ts_temporal': chosen}
-    mixing = chosen.astype(view.values.dtype)
+    frame_weights = chosen.astype(view.values.dtype)
     if self.kind == 'sequence':
-      return jnp.einsum('bst,btnp->bsp', mixing, view.values), attention
+      return jnp.einsum('bst,btnp->bsp', frame_weights, view.values), attention
     # The projection of mixed frames is the mixture of their projections, as weights sum to 1.
-    keys = mix_frames(mixing, view.ts_keys)
-    mask = jnp.einsum('bst,btn->bsn', mixing, view.mask.astype(mixing.dtype)) > 0
+    keys = mix_frames(frame_weights, view.ts_keys)
+    mask = jnp.einsum('bst,btn->bsn', frame_weights, view.mask.astype(frame_weights.dtype)) > 0
     weights = self.ts_spatial.weights(query, keys, mask)
 
     @jax.checkpoint  # otherwise the mixed frame (B, S, N, P) would be stored for every word
-    def read(mixing, weights, values):
-      return jnp.einsum('bsn,bsnp->bsp', weights, mix_frames(mixing, values))
+    def read(frame_weights, weights, values):
+      return jnp.einsum('bsn,bsnp->bsp', weights, mix_frames(frame_weights, values))
 
-    x = read(mixing, weights.astype(mixing.dtype), view.values)
+    x = read(frame_weights, weights.astype(frame_weights.dtype), view.values)
     return x, attention | {self.prefix + 'ts_spatial': weights}
 
   def choose_frame(self, query: Array, view: View, temperature: Array, *, train: bool) -> Array:
@@ -201,11 +201,11 @@ class Branches(nn.Module):
         (self.ts_branch, ts, self.ts_score),
       )
     ]
-    everywhere = jnp.ones((1, 1, 2), bool)
+    both_valid = jnp.ones((1, 1, 2), bool)
     name = self.prefix + 'branch'
-    weights = weigh(name, jnp.stack(scores, axis=-1), everywhere, self.edit)
-    mixing = weights.astype(st.dtype)
-    return jnp.tanh(mixing[..., :1] * st + mixing[..., 1:] * ts), {name: weights}
+    weights = weigh(name, jnp.stack(scores, axis=-1), both_valid, self.edit)
+    branch_weights = weights.astype(st.dtype)
+    return jnp.tanh(branch_weights[..., :1] * st + branch_weights[..., 1:] * ts), {name: weights}
 
 
 def cell_means(values: Array, mask: Array) -> Array:

@@ -18,9 +18,9 @@ def folder(path, **arrays):
   return path
 
 
-def described(path, *, layout=None, kind=None, dtype='float16', known=None):
+def described(path, *, layout=None, kind=None, dtype='float16', sidecar=None):
   reader = open_features('image', path)
-  declared = {'declared': layout, 'kind': kind, 'dtype': dtype, 'known': known or {}}
+  declared = {'declared': layout, 'kind': kind, 'dtype': dtype, 'sidecar': sidecar or {}}
   return describe('image', reader, list(reader.ids), **declared)
 
 
@@ -45,7 +45,9 @@ def test_kind_is_inferred_from_the_rank(tmp_path, shape, kind, expected):
 def test_the_majority_decides(tmp_path):
   folder(tmp_path, a=np.ones((2, 3)), b=np.ones((9, 4)), c=np.ones((1, 4)), d=np.ones(4))
   (tmp_path / 'e.npy').write_bytes(b'')
-  stream = stream_of(tmp_path, known={'extractor': 'net', 'version': '1', 'sampling': {'every': 2}})
+  stream = stream_of(
+    tmp_path, sidecar={'extractor': 'net', 'version': '1', 'sampling': {'every': 2}}
+  )
   assert stream.shape == (None, 4)
   assert (stream.extractor, stream.version, stream.sampling) == ('net', '1', {'every': 2})
 
