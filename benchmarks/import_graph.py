@@ -44,6 +44,7 @@ LAYERS = (
   ('vidcap_jax.data',),
   ('vidcap_jax.distributed',),
   ('vidcap_jax.config_files',),
+  ('vidcap_jax.config_keys',),
   (
     'vidcap_jax.config_diff',
     'vidcap_jax.config_section',

@@ -20,6 +20,8 @@ from collections.abc import Callable
 
 from ml_collections import ConfigDict
 
+from vidcap_jax.config_files import note_defaults
+from vidcap_jax.errors import ConfigError
 from vidcap_jax.variants import each_variant, read_variant
 
 __all__ = [
@@ -181,7 +183,7 @@ def base() -> ConfigDict:
   c.lock()
   for section in (c.model, c.objective, c.stages, c.data.recipe.streams):
     section.unlock()
-  return c
+  return note_defaults(c)
 
 
 def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
@@ -285,6 +287,12 @@ def get_config_of(renamed_to: str) -> Callable[[str], ConfigDict]:
   module = importlib.import_module(f'configs.{file.removesuffix(".py")}')
 
   def get_config(variant: str = '') -> ConfigDict:
+    for other in variant.split(','):
+      if other.startswith('data=') and other != part:
+        raise ConfigError(
+          f'{other}: this file is the earlier name of configs/{file}:{part}; for another data set '
+          f'use --config=configs/{file}:{other}'
+        )
     return module.get_config(','.join(filter(None, (part, variant))))
 
   return get_config

@@ -1,16 +1,23 @@
 """Config files as modules, and the check that one defines what a command needs of it.
 
 The head of ``configs/common.py`` says what a config file defines. Training needs ``get_config``
-alone; the tables of papers and ``benchmarks.sizes`` load files here, as they need more.
+alone (``load_config``); the tables of papers and ``benchmarks.sizes`` need more (``load``).
 """
 
+import contextvars
 import importlib.util
 import pathlib
+import re
+import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
-from vidcap_jax.errors import ConfigError
+from ml_collections import ConfigDict
+
+from vidcap_jax import config_keys
+from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.variants import read_variant
 
 PURPOSES = {
@@ -32,7 +39,11 @@ def load(path: str | pathlib.Path, needs: Sequence[str] = tuple(PURPOSES)) -> Mo
     ConfigError: no such file; or a definition that is missing or not of the form that
       ``configs/common.py`` describes.
   """
-  module = _execute(path)
+  return _checked(path, _execute(path), needs)
+
+
+def _checked(path: str | pathlib.Path, module: ModuleType, needs: Sequence[str]) -> ModuleType:
+  """The module, after the checks of ``load``."""
   if missing := [f'{name} ({PURPOSES[name]})' for name in needs if not hasattr(module, name)]:
     raise ConfigError(
       f'config file {path} does not define {", ".join(missing)}; see the head of configs/common.py'
@@ -43,6 +54,108 @@ def load(path: str | pathlib.Path, needs: Sequence[str] = tuple(PURPOSES)) -> Mo
       if name in needs:
         _check_data_sets(path, name, getattr(module, name), module.VARIANTS)
   return module
+
+
+_T = TypeVar('_T', bound=ConfigDict)
+# The defaults that a config file starts from, noted while its get_config runs.
+_noted_defaults: contextvars.ContextVar[list[ConfigDict]] = contextvars.ContextVar('defaults')
+
+
+def note_defaults(config: _T) -> _T:
+  """Notes that a config file starts from these defaults: other keys are refused once it is loaded.
+
+  Args:
+    config: all keys with their defaults, before any change.
+
+  Returns:
+    The same config.
+  """
+  noted = _noted_defaults.get(None)
+  if noted is not None:
+    noted.append(config.copy_and_resolve_references())
+  return config
+
+
+def load_config(source: str) -> ConfigDict:
+  """The locked config that ``get_config`` of a config file returns.
+
+  If the file starts from defaults (``note_defaults``), then its keys are compared with these and
+  those that it lacks are filled in.
+
+  Args:
+    source: FILE or FILE:VARIANT.
+
+  Raises:
+    ConfigError: no such file, a file without ``get_config``, an unknown variant, an unknown key, or
+      a value of another type than its default.
+  """
+  path, colon, variant = source.partition(':')
+  noted: list[ConfigDict] = []
+  token = _noted_defaults.set(noted)
+  try:
+    module = _checked(path, _execute(path), ['get_config'])
+    config = module.get_config(*([variant] if colon else []))
+  except UserError as error:
+    known = str(error).startswith(('config file', '--config='))
+    raise ConfigError(str(error) if known else f'--config={source}: {error}') from None
+  except (AttributeError, KeyError, TypeError, ValueError) as error:
+    problem = _problem(error, noted)
+    if not problem:
+      raise
+    raise ConfigError(f'--config: {problem}') from None
+  finally:
+    _noted_defaults.reset(token)
+  if not isinstance(config, ConfigDict):
+    what = 'nothing' if config is None else f'a {type(config).__name__}'
+    raise ConfigError(
+      f'config file {path}: get_config returns {what}, not a ConfigDict; end it with: return c'
+    )
+  if noted:
+    _complete(source, config, noted[0])
+  return config.lock()
+
+
+def _complete(source: str, config: ConfigDict, defaults: ConfigDict) -> None:
+  """Checks the keys and types of a config and of its stages, and fills in what it lacks."""
+  try:
+    config_keys.check_keys(defaults, config)
+    config_keys.fill(config, defaults)
+    for stage, changes in config.stages.items():
+      where = f'config.stages.{stage}'
+      if not isinstance(changes, ConfigDict):
+        raise ConfigError(f'{where}: must be {config_keys.type_text("ConfigDict")}')
+      config_keys.check_keys(defaults, changes, where)
+  except ConfigError as error:
+    raise ConfigError(f'--config={source}: {error}') from None
+
+
+def _problem(error: Exception, noted: Sequence[ConfigDict]) -> str:
+  """What is wrong in which line, for an error of a ``ConfigDict`` or of values; '' for others.
+
+  Args:
+    error: raised by a config file.
+    noted: the defaults that it starts from, or none.
+  """
+  frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+  frames = [f for f in frames if 'site-packages' not in f.filename and f.filename[0] != '<']
+  at = f'{frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line}: ' if frames else ''
+  if found := re.search(r'Key "(\w+)" does not exist and cannot be added', str(error)):
+    known = list(config_keys.all_keys(noted[0])) if noted else []
+    return at + config_keys.unknown_key(repr(found[1]), found[1], known)
+  if found := re.search(_OTHER_TYPE, str(error), re.DOTALL):
+    key, value, given, expected = found.groups()
+    if len(value) > 40 or '\n' in value:
+      value = 'the value'
+    given = given.rpartition('.')[2]
+    return f'{at}{key!r} must be {config_keys.type_text(expected)}, but {value} is of type {given}'
+  return f'{at}{error}' if isinstance(error, TypeError | ValueError) else ''
+
+
+# What ConfigDict raises for a value of another type.
+_OTHER_TYPE = (
+  r"Could not override field '(\w+)' \(reference\)\. (.*) is of original type <class '([\w.]+)'> "
+  r"and cannot be casted to type <class '([\w.]+)'>"
+)
 
 
 def current_source(source: str) -> str:
@@ -80,10 +193,11 @@ def for_variant(module: ModuleType, name: str, variant: str) -> Any:
 
 
 def _execute(path: str | pathlib.Path) -> ModuleType:
-  spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, path)
+  spec = importlib.util.spec_from_file_location(f'config_file_{pathlib.Path(path).stem}', path)
   if spec is None or spec.loader is None or not pathlib.Path(path).is_file():
     raise ConfigError(f'--config={path}: no such file')
   module = importlib.util.module_from_spec(spec)
+  sys.modules[spec.name] = module  # dataclasses look up their module there
   spec.loader.exec_module(module)
   return module
 
@@ -103,6 +217,7 @@ def _check_variants(path: str | pathlib.Path, known: Any) -> None:
 def _check_data_sets(path: str | pathlib.Path, name: str, value: Any, known: Mapping) -> None:
   """ConfigError unless there is one value, or one for each data set."""
   if 'data' not in known:
+    _check_form(path, name, value)
     if isinstance(value, Mapping):
       raise ConfigError(
         f'config file {path}: {name} is a dictionary, one entry for each data set, but VARIANTS '
@@ -113,3 +228,17 @@ def _check_data_sets(path: str | pathlib.Path, name: str, value: Any, known: Map
       f'config file {path}: {name} is not a dictionary with an entry for each data set that '
       f'VARIANTS names: {", ".join(known["data"])}'
     )
+  else:
+    for data_set in known['data']:
+      _check_form(path, f'{name}[{data_set!r}]', value[data_set])
+
+
+def _check_form(path: str | pathlib.Path, name: str, value: Any) -> None:
+  """ConfigError unless STREAMS is a tuple or list, and VOCABULARY a number."""
+  if isinstance(value, Mapping):  # of data sets
+    return
+  fits, text = isinstance(value, int), 'a whole number'
+  if name.startswith('STREAMS'):
+    fits, text = isinstance(value, tuple | list), 'a tuple of vidcap_jax.data.schema.Stream'
+  if not fits:
+    raise ConfigError(f'config file {path}: {name} is {value!r}, not {text}')

@@ -30,7 +30,7 @@ def read_section(section_type: type[T], section: Mapping, key: str, owner: str =
     if name == 'name' and name not in fields:
       continue
     if name not in fields:
-      raise ConfigError(_unknown_key(key, name, list(fields), owner))
+      raise ConfigError(unknown_key(key, name, list(fields), owner))
     if isinstance(value, Mapping) or hasattr(value, 'to_dict'):
       inner = types[name]
       nested = isinstance(inner, type) and dataclasses.is_dataclass(inner)
@@ -44,7 +44,8 @@ def read_section(section_type: type[T], section: Mapping, key: str, owner: str =
   return section_type(**values)
 
 
-def _unknown_key(section: str, name: str, known: Collection[str], owner: str) -> str:
+def unknown_key(section: str, name: str, known: Collection[str], owner: str) -> str:
+  """The message about a key that a section does not have, with those like it."""
   near = near_keys(name, known)
   hint = f'did you mean {" or ".join(f"{section}.{other}" for other in near)}?'
   if not near:
@@ -52,9 +53,26 @@ def _unknown_key(section: str, name: str, known: Collection[str], owner: str) ->
   return f'config.{section}.{name}: {owner or f"config.{section}"} has no such key; {hint}'
 
 
+def unknown_name(key: str, name: str, known: Collection[str], also: str = '') -> str:
+  """The message about a name that does not exist, with those like it and all known ones.
+
+  Args:
+    key: of the setting, e.g. 'model.name'.
+    name: its value.
+    known: names that exist.
+    also: another form that a name may have.
+  """
+  near = difflib.get_close_matches(name, known)
+  hint = f'did you mean {" or ".join(near)}? ' if near else ''
+  return f'unknown {key} {name!r}; {hint}known: {", ".join(known)}{also and f", or {also}"}'
+
+
 def near_keys(key: str, known: Collection[str]) -> list[str]:
   """The known keys that a misspelt one may have meant: in another section, or spelt alike."""
   name = key.rpartition('.')[2]
   same_name = [other for other in known if other.rpartition('.')[2] == name]
   alike = [other for other in difflib.get_close_matches(key, known) if other not in same_name]
+  if not (same_name or alike):  # the section is wrong or left out, and the name misspelt too
+    names = difflib.get_close_matches(name, {other.rpartition('.')[2] for other in known})
+    return [other for other in known if other.rpartition('.')[2] in names]
   return same_name + alike

@@ -15,12 +15,10 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
     A value for every known name, and 'runlocal': 'runlocal' or ''.
 
   Raises:
-    ConfigError: an unknown name or value, with those known; or two values for ``data``.
+    ConfigError: an unknown name or value, with those known; or two values for one name.
   """
   chosen = {name: values[0] for name, values in known.items()} | {'runlocal': ''}
-  data_parts = {part for part in text.split(',') if part.startswith('data=')}
-  if len(data_parts) > 1:
-    raise ConfigError(f'variant {text!r} names several data sets: {", ".join(sorted(data_parts))}')
+  given: dict[str, str] = {}
   for part in filter(None, text.split(',')):
     name, _, value = part.rpartition('=')
     if part == 'runlocal':
@@ -30,6 +28,11 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
     if name not in known or value not in known[name]:
       choices = [f'{name}={value}' for name, values in known.items() for value in values]
       raise ConfigError(f'unknown variant {part!r}; known: {", ".join([*choices, "runlocal"])}')
+    if given.setdefault(name, value) != value:
+      raise ConfigError(
+        f'variant {text!r} has two values for {name}: {name}={given[name]}, {name}={value}; leave '
+        'one of them out'
+      )
     chosen[name] = value
   return chosen
 

@@ -67,6 +67,9 @@ def test_a_missing_definition_is_named_with_its_purpose(write, name):
     (COMPLETE, "('a', 'b')", "'ab'", "VARIANTS.'variant'"),
     (COMPLETE, "('a', 'b')", '()', "VARIANTS.'variant'"),
     (COMPLETE, '= 7', "= {'first': 7}", 'VOCABULARY.*data'),
+    (COMPLETE, "('a stream',)", '3', 'STREAMS.*3.*Stream'),
+    (COMPLETE, '= 7', "= 'many'", "VOCABULARY.*'many'"),
+    (DATA_SETS, "('another',)", '3', "STREAMS.'second'.*3.*Stream"),
     (DATA_SETS, "{'first': 7, 'second': 8}", '7', 'VOCABULARY.*first, second'),
     (DATA_SETS, ", 'second': ('another',)", '', 'STREAMS.*first, second'),
   ],
@@ -89,3 +92,28 @@ def test_a_file_under_its_earlier_name(write):
   assert config_files.current_source(earlier) == f'{current}:data=second'
   assert config_files.current_source(f'{earlier}:b') == f'{current}:data=second,b'
   assert config_files.current_source(f'{current}:b') == f'{current}:b'
+
+
+def test_a_config_of_its_own_keys(write):
+  path = write('from ml_collections import ConfigDict\nget_config = lambda: ConfigDict({"own": 1})')
+  config = config_files.load_config(path)
+  assert config.to_dict() == {'own': 1}
+  assert config.is_locked
+
+
+def test_a_replaced_section_is_completed_from_the_defaults(write):
+  text = (
+    'from ml_collections import ConfigDict\n'
+    'from vidcap_jax.config_files import note_defaults\n'
+    'def get_config():\n'
+    '  c = ConfigDict({"a": {"x": 1.0, "y": {"z": ()}}, "stages": {"s": {}}})\n'
+    '  note_defaults(c.lock())\n'
+    '  c.a = CHANGE\n'
+    '  return c\n'
+  )
+  config = config_files.load_config(write(text.replace('CHANGE', '{"x": 2}')))
+  assert repr(config.a.x) == '2.0'
+  assert config.a.y.to_dict() == {'z': ()}
+  for change, message in (('{"v": 2}', 'config.a.v'), ('{"y": {"z": 3}}', 'config.a.y.z: .*tuple')):
+    with pytest.raises(ConfigError, match=message):
+      config_files.load_config(write(text.replace('CHANGE', change)))

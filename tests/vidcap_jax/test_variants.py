@@ -27,8 +27,15 @@ def test_unknown_parts_are_answered_with_those_known(text):
 
 def test_one_data_set_at_a_time():
   assert read_variant('data=second,data=second', **KNOWN)['data'] == 'second'
-  with pytest.raises(ConfigError, match='data=first, data=second'):
+  with pytest.raises(ConfigError, match='data=second.*data=first'):
     read_variant('data=second,data=first', **KNOWN)
+
+
+def test_one_value_of_each_part_at_a_time():
+  assert read_variant('a,variant=a,runlocal', **KNOWN)['variant'] == 'a'
+  for text in ('a,b', 'variant=a,b', 'features=x,a,features=y'):
+    with pytest.raises(ConfigError, match='two values for (variant|features)'):
+      read_variant(text, **KNOWN)
 
 
 def test_each_part_is_varied_by_itself_and_for_each_data_set():

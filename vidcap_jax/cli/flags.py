@@ -3,19 +3,36 @@
 import itertools
 import re
 import sys
-import traceback
+from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from vidcap_jax.config_section import near_keys
+from vidcap_jax import config_files
+from vidcap_jax.config_keys import all_keys, unknown_key
 from vidcap_jax.errors import UserError
+
+
+class _ConfigParser(flags.ArgumentParser):
+  """Loads a config file. ml_collections then adds a flag for each --config.KEY given."""
+
+  name = 'config'
+
+  def parse(self, argument: str) -> ConfigDict:
+    config = config_files.load_config(argument)
+    _add_defaults(config)
+    return config
+
+  def flag_type(self) -> str:
+    return 'config file'
+
 
 CONFIG = config_flags.DEFINE_config_file(
   'config',
   None,
   'train: config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.',
 )
+flags.FLAGS['config'].parser = _ConfigParser()  # its own reports errors with a traceback
 PRINT_CONFIG = flags.DEFINE_bool(
   'print_config',
   False,
@@ -169,37 +186,54 @@ def parse(argv: list[str]) -> list[str]:
     argv: with the program's name in front.
   """
   try:
-    rest = flags.FLAGS(argv)
-    config = flags.FLAGS['config'].value
-    if config is not None:
-      config.seed  # noqa: B018  ml_collections reports a missing file when the config is used
-    return rest
+    return flags.FLAGS(argv)
   except SystemExit:  # after --help, which absl counts as a failure
     sys.exit(0)
-  except OSError as error:
-    sys.exit(f'error: --config: {_last_line(error)}')
+  except UserError as error:
+    sys.exit(f'error: {error}')
   except flags.Error as error:
-    # The message of an error in a config file is a traceback, whose last line is the error.
-    sys.exit('error: ' + re.sub(r'^[a-z_.]+ConfigError: ', '--config: ', _last_line(error)))
-  except (AttributeError, KeyError, TypeError, ValueError) as error:
-    if problem := _unknown_key_in_file(error):
-      sys.exit(f'error: --config: {problem}')
+    # absl raises its own error for one of the config file.
+    own = isinstance(error.__context__, UserError)
+    sys.exit(f'error: {error.__context__ if own else _last_line(error)}')
+  except (AttributeError, KeyError, TypeError, ValueError):
     if not (problems := _unknown_keys(argv)):
       raise
     sys.exit(f'error: {"; ".join(problems)}')
 
 
-def _unknown_key_in_file(error: Exception) -> str:
-  """A message about a key that a config file sets and ``configs/common.py`` lacks; '' if none."""
-  found = re.search(r'Key "(\w+)" does not exist and cannot be added', str(error))
-  trace = traceback.extract_tb(error.__traceback__)
-  frames = [f for f in trace if 'site-packages' not in f.filename and f.filename != __file__]
-  if not found or not any(frame.name == 'get_config' for frame in frames):
-    return ''
-  near = re.findall(r'Did you mean "(\w+)"', str(error))
-  hint = f'did you mean {near[-1]}?' if near else 'configs/common.py explains them all'
-  at = f'{frames[-1].filename}, line {frames[-1].lineno}'
-  return f'{at}: there is no key {found[1]!r} in this section; {hint}'
+def _add_defaults(config: ConfigDict) -> None:
+  """Sets defaults of the model and objective that the config lacks and a flag changes.
+
+  A flag can change only what is there. Defaults that no flag changes are left out of the config, so
+  that ``config.json`` is as it was before there were such flags.
+  """
+  changed = {tuple(key.split('.')[:2]) for key in _config_flags(sys.argv)}
+  lacking = [k for k in changed if k[0] in _NAMED and k[0] in config and k[-1] not in config[k[0]]]
+  if not lacking:
+    return
+  defaults = _section_defaults(config)
+  with config.unlocked():
+    for section, name in lacking:
+      if name in defaults[section]:
+        config[section][name] = defaults[section][name]
+
+
+_NAMED = ('model', 'objective')  # sections whose keys depend on their `name`
+
+
+def _section_defaults(config: ConfigDict) -> dict[str, dict[str, Any]]:
+  """Section -> key -> default, of the model and objective that the config or a flag names."""
+  from vidcap_jax.training import checks  # slow to import, and needed by few commands
+
+  given = _config_flags(sys.argv)
+  names = {s: given.get(f'{s}.name') or config[s].name for s in _NAMED if s in config}
+  return {section: checks.defaults_of(section, name) for section, name in names.items()}
+
+
+def _config_flags(argv: list[str]) -> dict[str, str]:
+  """Key -> value of each --config.KEY=VALUE; '' for a value that is an argument of its own."""
+  given = re.findall(r'^--?(?:no)?config\.([^=\n]+)=?(.*)', '\n'.join(argv), re.MULTILINE)
+  return dict(given)
 
 
 # Messages of int() and float(), in words for users who don't write Python.
@@ -219,24 +253,13 @@ def _last_line(error: Exception) -> str:
 
 def _unknown_keys(argv: list[str]) -> list[str]:
   """A message for each --config.KEY that the config file lacks."""
-  text = '\n'.join(argv)
-  files = re.findall(r'^--?config[=\n](.+)', text, re.MULTILINE)
-  known = _keys(flags.FLAGS['config'].parser.parse(files[-1])) if files else []
-  problems = []
-  for key in re.findall(r'^--?(?:no)?config\.([^=\n]+)', text, re.MULTILINE):
-    if not known or key in known:
-      continue
-    near = near_keys(key, known)
-    hint = f'did you mean {" or ".join(near)}?' if near else 'configs/common.py explains them all'
-    problems.append(f'--config.{key}: there is no such key; {hint}')
-  return problems
-
-
-def _keys(config: ConfigDict, prefix: str = '') -> list[str]:
-  """Dotted names of all values and sections."""
-  keys = []
-  for key, value in config.items():
-    keys.append(prefix + key)
-    if isinstance(value, ConfigDict):
-      keys += _keys(value, f'{prefix}{key}.')
-  return keys
+  files = re.findall(r'^--?config[=\n](.+)', '\n'.join(argv), re.MULTILINE)
+  if not files:
+    return []
+  config = config_files.load_config(files[-1])
+  known = list(all_keys(config))
+  for section, defaults in _section_defaults(config).items():
+    known += [key for key in all_keys(defaults, f'{section}.') if key not in known]
+  return [
+    unknown_key(f'--config.{key}', key, known) for key in _config_flags(argv) if key not in known
+  ]

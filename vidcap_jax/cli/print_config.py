@@ -10,16 +10,13 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from vidcap_jax import models, objectives
 from vidcap_jax.cli import explanations
-from vidcap_jax.config_section import read_section
-from vidcap_jax.training import experiment
+from vidcap_jax.training import checks, experiment
 
 WIDTH = 100
 MOST_KEY = 40  # columns of a key, or of the stages that have a value
 MOST_VALUE = 24  # columns of a value; the explanation of a longer one is on the next line
 OPEN = ('model', 'objective')  # sections whose keys depend on their `name`
-NO_SETTINGS = ('vocab_size', 'dtype', 'param_dtype', 'edit')  # fields of models that code sets
 NOT_SET = '*'
 
 
@@ -42,15 +39,16 @@ def config_text(config: ConfigDict) -> str:
   """Every key of a run, section by section, with the values of stages that differ.
 
   Raises:
-    ConfigError, DataError: a stage changes an unknown key, or names an unknown model or objective.
+    ConfigError, DataError: settings that training would refuse, of any stage.
   """
+  experiment.check_settings(config)
   stages = {name: experiment.stage_config(config, name) for name in config.order}
   explained = _common_explanations()
   head = [
     f'{config.source or "config"}: every key, its value and what it means.',
     'Change a key with --config.KEY=VALUE, and for one stage with --config.stages.STAGE.KEY=VALUE '
     'if the config file sets it there.',
-    f'{NOT_SET} marks a default of the model or objective; set it in the config file to change it.',
+    f'{NOT_SET} marks a default of the model or objective, which the config file does not set.',
   ]
   parts = ['\n'.join(line for text in head for line in textwrap.wrap(text, WIDTH))]
   top = {key: value for key, value in config.items() if not isinstance(value, ConfigDict)}
@@ -101,9 +99,13 @@ def _rows(
     if isinstance(value, ConfigDict) and (inner or key not in explained):
       yield from _rows(f'{key}.', value, stages, explained)
       continue
-    plain = value.to_dict() if isinstance(value, ConfigDict) else value
-    yield Row(key, repr(plain), explained.get(key, ''))
+    yield Row(key, repr(_plain(value)), explained.get(key, ''))
     yield from _stage_rows(value, {stage: _value_of(c, key) for stage, c in stages.items()})
+
+
+def _plain(value: Any) -> Any:
+  """The value without a section's lock, which is no part of its value."""
+  return value.to_dict() if isinstance(value, ConfigDict) else value
 
 
 def _value_of(config: ConfigDict, key: str) -> Any:
@@ -116,8 +118,8 @@ def _stage_rows(value: Any, by_stage: Mapping[str, Any]) -> Iterator[Row]:
   """A row for each other value that stages have."""
   other: dict[str, list[str]] = {}
   for stage, own in by_stage.items():
-    if own != value:
-      other.setdefault(repr(own), []).append(stage)
+    if _plain(own) != _plain(value):
+      other.setdefault(repr(_plain(own)), []).append(stage)
   for text, names in other.items():
     yield Row(f'  in {", ".join(names)}', text)
 
@@ -134,9 +136,8 @@ def _named_sections(
     title = f'{section} {name}'
     if len(by_name) > 1:
       title += f' (in {", ".join(sections)})'
-    kind = objectives.find(name).settings_type if section == 'objective' else models.find(name)[0]
-    assert kind is not None
-    values = {s: _settings(section, kind, own) for s, own in sections.items()}
+    kind = checks.settings_type(section, name)
+    values = {s: dict(_fields(f'{section}.', kind, own)) for s, own in sections.items()}
     first, *_ = values.values()
     rows = [Row(f'{section}.name', repr(name), f'which {section}')]
     for key, (text, explanation) in first.items():
@@ -146,17 +147,10 @@ def _named_sections(
     yield _heading(title, '') + _table(rows)
 
 
-def _settings(section: str, kind: type, given: Mapping) -> dict[str, tuple[str, str]]:
-  """Dotted key -> value as text, and explanation, of all settings of a model or objective."""
-  if section == 'objective':
-    read_section(kind, given, section, f'objective {given["name"]!r}')
-  return dict(_fields(f'{section}.', kind, given))
-
-
 def _fields(prefix: str, kind: type, given: Mapping) -> Iterator[tuple[str, tuple[str, str]]]:
   explained, types = explanations.from_docstring(kind), typing.get_type_hints(kind)
   for field in dataclasses.fields(kind):
-    if field.name in NO_SETTINGS:
+    if field.name in checks.NO_SETTINGS:
       continue
     key, text = f'{prefix}{field.name}', explained.get(field.name, '')
     value, mark = given.get(field.name, dataclasses.MISSING), ''

@@ -77,6 +77,15 @@ def make_scorer(
   return score
 
 
+def check_metric(settings: Mapping) -> None:
+  """ConfigError unless ``eval.metric`` is a retrieval score in which more is better."""
+  if settings['metric'] not in retrieval.SCORES:
+    raise ConfigError(
+      f"eval.metric {settings['metric']!r} can't validate a model that makes no captions; use one "
+      f'of: {", ".join(retrieval.SCORES)}'
+    )
+
+
 def check_validation(settings: Mapping, split: str, texts: Sequence[Video]) -> None:
   """Checks that retrieval can choose the best checkpoint.
 
@@ -84,11 +93,7 @@ def check_validation(settings: Mapping, split: str, texts: Sequence[Video]) -> N
     ConfigError: ``eval.metric`` is not a retrieval score in which more is better.
     DataError: no video of the split has a caption.
   """
-  if settings['metric'] not in retrieval.SCORES:
-    raise ConfigError(
-      f"eval.metric {settings['metric']!r} can't validate a model that makes no captions; use one "
-      f'of: {", ".join(retrieval.SCORES)}'
-    )
+  check_metric(settings)
   if not any(video.captions for video in texts):
     raise DataError(
       f'no video of split {split!r} has a caption to retrieve; set config.data.val_split to a '

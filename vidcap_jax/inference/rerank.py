@@ -109,13 +109,18 @@ def prepare(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> 
   return sources(config, workdir)
 
 
-def sources(config: ConfigDict, workdir: epath.Path) -> dict:
-  """The paths of the checkpoints that ``config.fuse`` names: the embedding's, and the runs'."""
+def check_named(config: ConfigDict) -> None:
+  """ConfigError where ``config.fuse`` names no embedding or no runs."""
   if not (config.fuse.embedding and config.fuse.runs):
     raise ConfigError(
       "a stage with task 'fuse' needs fuse.embedding and fuse.runs, each 'stage:NAME' or a "
       'checkpoint'
     )
+
+
+def sources(config: ConfigDict, workdir: epath.Path) -> dict:
+  """The paths of the checkpoints that ``config.fuse`` names: the embedding's, and the runs'."""
+  check_named(config)
 
   def find(name: str, key: str) -> str:
     path = init_from.source_of(name, workdir)

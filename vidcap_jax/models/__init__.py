@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax import extensions
+from vidcap_jax.config_section import unknown_key, unknown_name
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import contract
 from vidcap_jax.models.dual_afr import DualAFR, DualAFRConfig
@@ -43,9 +44,7 @@ def find(name: str) -> tuple[type, type[nn.Module]]:
   if name in MODELS:
     return MODELS[name]
   if not extensions.is_external(name):
-    raise ConfigError(
-      f'unknown model.name {name!r}; known: {", ".join(MODELS)}, or package.module:Class'
-    )
+    raise ConfigError(unknown_name('model.name', name, list(MODELS), 'package.module:Class'))
   module_type = extensions.load(name, 'model.name', ConfigError)
   if not (isinstance(module_type, type) and issubclass(module_type, nn.Module)):
     raise ConfigError(f'model.name {name!r}: not a Flax module (a subclass of nn.Module)')
@@ -77,9 +76,13 @@ def build(settings: Mapping, vocab_size: int, dtype: str = 'float32') -> nn.Modu
   contract.check_classes(name, config_type, module_type)
   known = {f.name for f in dataclasses.fields(config_type)} - {'vocab_size', 'dtype', 'param_dtype'}
   if unknown := sorted(set(fields) - known):
-    raise ConfigError(
-      f'model {name!r} has no setting {", ".join(unknown)}; it has: {sorted(known)}'
-    )
+    raise ConfigError(unknown_key('model', unknown[0], sorted(known), f'model {name!r}'))
+  if missing := [
+    f.name
+    for f in dataclasses.fields(config_type)
+    if f.name in known - {*fields} and f.default is f.default_factory is dataclasses.MISSING
+  ]:
+    raise ConfigError(f'config.model.{missing[0]} is not set; model {name!r} needs it')
   config = config_type(vocab_size=vocab_size, dtype=jnp.dtype(dtype), **fields)
   contract.check_needs(name, config)
   return module_type(config)

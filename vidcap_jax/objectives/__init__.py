@@ -12,7 +12,7 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vidcap_jax import extensions
-from vidcap_jax.config_section import read_section
+from vidcap_jax.config_section import read_section, unknown_name
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.objectives import cross_entropy, embedding, multi_sample, refocus, self_critical
@@ -58,9 +58,7 @@ def find(name: str) -> Entry:
   if name in OBJECTIVES:
     return OBJECTIVES[name]
   if not extensions.is_external(name):
-    raise ConfigError(
-      f'unknown objective.name {name!r}; known: {", ".join(OBJECTIVES)}, or package.module:make'
-    )
+    raise ConfigError(unknown_name('objective.name', name, list(OBJECTIVES), 'package.module:make'))
   entry = Entry(extensions.load(name, 'objective.name', ConfigError), captions=None)
   if entry.settings_type is None:
     raise ConfigError(

@@ -9,7 +9,7 @@ from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import config_diff
+from vidcap_jax import config_diff, config_keys
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import cache
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
@@ -18,7 +18,7 @@ from vidcap_jax.evaluation import results
 from vidcap_jax.files import locked, read_json, wait_for, write_json
 from vidcap_jax.inference import predict, rerank
 from vidcap_jax.models import sharding
-from vidcap_jax.training import key_frame_stage, stage_scores
+from vidcap_jax.training import checks, key_frame_stage, stage_scores
 from vidcap_jax.training.stage import set_up
 from vidcap_jax.training.train import train
 
@@ -62,6 +62,7 @@ def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | No
 
 
 def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None) -> None:
+  check_settings(config)
   if not config.seeds:
     run_one_seed(config, workdir, mesh, recipe)
     return
@@ -130,6 +131,20 @@ def run_stage(name: str, config: ConfigDict, workdir: epath.Path, mesh: Mesh) ->
   if is_main():
     write_json(workdir / 'stages.json', finished)
   wait_for_all(f'stage {name}')
+
+
+def check_settings(config: ConfigDict) -> None:
+  """Checks the settings of every stage, before there is data; stages that do not run too.
+
+  Raises:
+    ConfigError, DataError: naming the stage.
+  """
+  for name in dict.fromkeys((*config.order, *config.stages)):
+    own_config = stage_config(config, name)
+    try:
+      checks.check_settings(own_config, name)
+    except UserError as error:
+      raise type(error)(f'stage {name!r}: {error}') from None
 
 
 def check_stages(stages: Mapping[str, ConfigDict], mesh: Mesh) -> None:
@@ -205,9 +220,9 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   A stage that names another model or objective replaces that whole section.
 
   Raises:
-    DataError: ``order`` names a stage that ``stages`` lacks, or a change names an unknown key.
-    ConfigError: an unknown ``task``, ``data.cache`` or ``mesh.params``, or a change of a setting of
-      the whole run.
+    DataError: ``order`` names a stage that ``stages`` lacks.
+    ConfigError: an unknown key, a value of another type, an unknown ``task``, ``data.cache`` or
+      ``mesh.params``, or a change of a setting of the whole run.
   """
   if stage not in config.stages:
     raise DataError(
@@ -223,10 +238,9 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
     if changes.get(section, {}).get('name') not in (None, merged[section].name):
       with merged.unlocked():
         merged[section] = changes[section]
-  try:
+  config_keys.check_keys(merged, changes, f'config.stages.{stage}')
+  with merged.unlocked():  # a model or objective has settings that the config leaves out
     merged.update(changes)
-  except (KeyError, AttributeError, TypeError) as error:
-    raise DataError(f'config.stages.{stage}: {error}') from None
   if merged.task not in TASKS:
     raise ConfigError(
       f'stage {stage!r} has unknown task {merged.task!r}; known: {", ".join(TASKS)}'

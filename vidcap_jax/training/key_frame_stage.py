@@ -52,6 +52,15 @@ def read_key_frames(config: ConfigDict, needs: Needs, workdir: epath.Path) -> di
   )
 
 
+def check_named(config: ConfigDict, stage: str) -> None:
+  """ConfigError where ``train.init_from`` names no model that is to choose."""
+  if not config.train.init_from:
+    raise ConfigError(
+      f"stage {stage!r} has task 'key_frames' and no train.init_from; name the stage or "
+      "checkpoint whose model is to choose, e.g. 'stage:joint'"
+    )
+
+
 def choose_key_frames(config: ConfigDict, stage: str, workdir: epath.Path, mesh: Mesh) -> dict:
   """A stage that trains nothing: the key frames of a model for every split of the data set.
 
@@ -68,12 +77,9 @@ def choose_key_frames(config: ConfigDict, stage: str, workdir: epath.Path, mesh:
     ConfigError: no ``train.init_from``, or a model that chooses no key frame or takes none.
     DataError: no checkpoint there.
   """
-  if not (setting := config.train.init_from):
-    raise ConfigError(
-      f"stage {stage!r} has task 'key_frames' and no train.init_from; name the stage or "
-      "checkpoint whose model is to choose, e.g. 'stage:joint'"
-    )
-  path = restore.find_checkpoint(init_from.source_of(setting, workdir), 'config.train.init_from')
+  check_named(config, stage)
+  source = init_from.source_of(config.train.init_from, workdir)
+  path = restore.find_checkpoint(source, 'config.train.init_from')
   restored = restore.restore(path, mesh)
   manifest = read_manifest(config.data.dir)
   evaluate.check_streams(restored, manifest, config.data.dir)

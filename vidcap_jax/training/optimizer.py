@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import optax
 
-from vidcap_jax.config_section import read_section
+from vidcap_jax.config_section import read_section, unknown_name
 from vidcap_jax.errors import ConfigError
 
 OPTIMIZERS = ('adam', 'adamw', 'rmsprop', 'sgd')
@@ -37,9 +37,7 @@ class ScheduleConfig:
 
   def __post_init__(self):
     if self.name not in SCHEDULES:
-      raise ConfigError(
-        f'unknown optimizer.schedule.name {self.name!r}; known: {", ".join(SCHEDULES)}'
-      )
+      raise ConfigError(unknown_name('optimizer.schedule.name', self.name, SCHEDULES))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +68,7 @@ class OptimizerConfig:
 
   def __post_init__(self):
     if self.name not in OPTIMIZERS:
-      raise ConfigError(f'unknown optimizer.name {self.name!r}; known: {", ".join(OPTIMIZERS)}')
+      raise ConfigError(unknown_name('optimizer.name', self.name, OPTIMIZERS))
 
 
 def make_schedule(section: Mapping, steps_per_epoch: int, total_steps: int) -> optax.Schedule:

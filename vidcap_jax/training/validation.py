@@ -10,27 +10,12 @@ from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed.mesh import is_main
-from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import retrieval, retrieve
 from vidcap_jax.evaluation.zero_scores import zero_scores
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.training.checks import check_scores
 from vidcap_jax.training.stage import Stage
-
-
-def check_scores(settings: Mapping) -> None:
-  """ConfigError for an unknown name in ``eval.metrics`` or ``eval.metric``."""
-  from vidcap_jax.evaluation.metrics import METRICS
-
-  if unknown := [name for name in settings['metrics'] if name not in METRICS]:
-    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
-  bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
-  scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
-  if settings['metric'] not in scores:
-    raise ConfigError(
-      f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
-      + ', '.join(scores)
-    )
 
 
 def make_validator(
@@ -88,7 +73,7 @@ def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, te
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
 
-  check_scores(config.eval)
+  check_scores(config.eval, stage.module)
   vocabulary = stage.vocabulary
   ids = [video.video_id for video in texts]
   references = None

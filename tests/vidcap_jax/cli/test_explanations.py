@@ -6,7 +6,7 @@ import pytest
 
 from vidcap_jax import models
 from vidcap_jax.cli import explanations
-from vidcap_jax.cli.print_config import NO_SETTINGS
+from vidcap_jax.training.checks import NO_SETTINGS
 
 SOURCE = """
 def base():

@@ -165,7 +165,7 @@ def test_unknown_settings():
     config('spatio')
   with pytest.raises(ConfigError, match="model.name 'lstm'.*temporal_spatial"):
     models.build({'name': 'lstm'}, V)
-  with pytest.raises(ConfigError, match="'temporal_spatial'.*hiden.*hidden"):
+  with pytest.raises(ConfigError, match="hiden.*'temporal_spatial'.*model.hidden"):
     models.build({'name': 'temporal_spatial', 'hiden': 3}, V)
   with pytest.raises(ConfigError, match="'float16'.*float32, bf"):
     models.build({'name': 'temporal_spatial'}, V, 'float16')
