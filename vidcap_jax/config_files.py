@@ -136,10 +136,14 @@ def _problem(error: Exception, noted: Sequence[ConfigDict]) -> str:
     error: raised by a config file.
     noted: the defaults that it starts from, or none.
   """
-  frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+  trace = traceback.extract_tb(error.__traceback__)
+  frames = [f for f in trace if f.filename != __file__]
   frames = [f for f in frames if 'site-packages' not in f.filename and f.filename[0] != '<']
   at = f'{frames[-1].filename}, line {frames[-1].lineno}: {frames[-1].line}: ' if frames else ''
-  if found := re.search(r'Key "(\w+)" does not exist and cannot be added', str(error)):
+  found = re.search(r'Key "(\w+)" does not exist and cannot be added', str(error))
+  if 'ml_collections' in trace[-1].filename and isinstance(error, AttributeError | KeyError):
+    found = found or re.search(r'(\w+)', str(error))  # a section that is only read
+  if found:
     known = list(config_keys.all_keys(noted[0])) if noted else []
     return at + config_keys.unknown_key(repr(found[1]), found[1], known)
   if found := re.search(_OTHER_TYPE, str(error), re.DOTALL):

@@ -18,10 +18,7 @@ def apply(settings: Mapping) -> None:
   """
   precision = settings.get('matmul_precision', PRECISIONS[1])
   folder = settings.get('compilation_cache', '')
-  if precision not in PRECISIONS:
-    raise ConfigError(
-      f'config.runtime.matmul_precision={precision!r} is not known; known: {", ".join(PRECISIONS)}'
-    )
+  check_precision(precision)
   jax.config.update('jax_default_matmul_precision', precision)
   # Settings that are off here keep the values of JAX's environment variables.
   if settings.get('check_nans', False):
@@ -32,3 +29,11 @@ def apply(settings: Mapping) -> None:
     except OSError as error:
       raise ConfigError(f'config.runtime.compilation_cache={folder}: {error.strerror}') from None
     jax.config.update('jax_compilation_cache_dir', folder)
+
+
+def check_precision(precision: str) -> None:
+  """ConfigError for an unknown ``runtime.matmul_precision``."""
+  if precision not in PRECISIONS:
+    raise ConfigError(
+      f'config.runtime.matmul_precision={precision!r} is not known; known: {", ".join(PRECISIONS)}'
+    )

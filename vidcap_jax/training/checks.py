@@ -8,7 +8,7 @@ from typing import Any
 from flax import linen as nn
 from ml_collections import ConfigDict
 
-from vidcap_jax import models, objectives
+from vidcap_jax import config_keys, models, objectives
 from vidcap_jax.decoding.decode import check_decode
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation.retrieve import check_metric
@@ -48,6 +48,7 @@ def check_settings(config: ConfigDict, stage: str) -> None:
   elif config.task == 'key_frames':
     key_frame_stage.check_named(config, stage)
   else:
+    check_types(config)
     check_numbers(config)
     profile.parse_steps(config.log.profile)
     module = models.build(config.model, _ANY_SIZE, config.train.dtype)
@@ -78,6 +79,13 @@ def check_scores(settings: Mapping, module: nn.Module) -> None:
       f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
       + ', '.join(scores)
     )
+
+
+def check_types(config: ConfigDict) -> None:
+  """ConfigError for a setting of the model or objective of another type than its default."""
+  for section in ('model', 'objective'):
+    defaults = defaults_of(section, config[section].name)
+    config_keys.check_keys(ConfigDict({section: defaults}), {section: config[section]})
 
 
 def check_numbers(config: ConfigDict) -> None:

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 from vidcap_jax import config_diff, config_keys
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import cache
+from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import results
@@ -139,6 +140,7 @@ def check_settings(config: ConfigDict) -> None:
   Raises:
     ConfigError, DataError: naming the stage.
   """
+  runtime.check_precision(config.runtime.matmul_precision)
   for name in dict.fromkeys((*config.order, *config.stages)):
     own_config = stage_config(config, name)
     try:

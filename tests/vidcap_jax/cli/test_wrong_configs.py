@@ -64,6 +64,11 @@ def refused(command, monkeypatch, tmp_path):
     ('c.unlock(); c.trian = 1', 'config.trian: '),
     # Types.
     ("c.train.epochs = '3'", "own.py, line 8: .*'epochs'.*float.*str"),
+    ("c.model = {'name': 'temporal_spatial', 'hidden': '3'}", 'config.model.hidden: .*int.*str'),
+    ("c.objective = {'name': 'multi_sample', 'draws': '3'}", 'config.objective.draws: .*int.*str'),
+    # A section that does not exist.
+    ('c.trian.epochs = 3', "own.py, line 8: c.trian.*'trian'.*mean train"),
+    ("c['optimiser']['name'] = 'adam'", "own.py, line 8: .*'optimiser'.*mean optimizer"),
     ('c.train = 3', "own.py, line 8: .*'train'.*section"),
     # Stages, whether they run or not.
     (
@@ -94,6 +99,8 @@ def refused(command, monkeypatch, tmp_path):
       "'rewards': {'cidr': 1.0}}",
       'objective.rewards cidr',
     ),
+    ("c.runtime.matmul_precision = 'hihg'", 'matmul_precision=.hihg'),
+    ("c.mesh.params = 'shraded'", 'mesh.params .shraded'),
     ('c.train.epochs = -1.0', 'train.epochs=-1.0'),
   ],
 )
