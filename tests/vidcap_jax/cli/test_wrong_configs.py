@@ -178,9 +178,8 @@ def test_a_misspelt_default_is_refused_with_those_alike(write, command):
 def test_print_config_lists_no_stage_without_changes(write, command):
   code, out, err = command(write("c.stages.xe = {'data': {'threads': 1}}"), '--print_config')
   assert (code, err) == (0, '')
-  assert re.findall(r'^    in .*', out, re.MULTILINE) == [
-    line for line in re.findall(r'^    in .*', out, re.MULTILINE) if line.split()[-1] == '1'
-  ]
+  rows = re.findall(r'^    in (.*)', out, re.MULTILINE)
+  assert [row.split() for row in rows] == [['xe', '1']]
 
 
 def test_an_earlier_name_of_a_file_has_one_data_set(command):
