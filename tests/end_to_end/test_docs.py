@@ -16,7 +16,16 @@ from vidcap_jax.variants import each_variant
 ROOT = pathlib.Path(__file__).parents[2]
 # The change log also has names of earlier versions.
 PAGES = sorted({*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')} - {ROOT / 'CHANGELOG.md'})
-OURS = ('vidcap_jax', 'data_prep', 'configs', 'launch', 'benchmarks', 'examples', 'tests', 'docs')
+FOLDERS = (
+  'vidcap_jax',
+  'data_prep',
+  'configs',
+  'launch',
+  'benchmarks',
+  'examples',
+  'tests',
+  'docs',
+)
 # Flags of pip, ruff, docker, kubectl, gcloud, sbatch, Beam, Dask, and of PyTorch projects.
 FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
@@ -45,7 +54,7 @@ def module_path(name: str) -> pathlib.Path | None:
 
 
 def exists(name: str) -> bool:
-  """Whether a dotted name is a module of ours or an attribute of one."""
+  """Whether a dotted name is a module of the project or an attribute of one."""
   module, attributes = name, []
   while module and module_path(module) is None:
     module, _, attribute = module.rpartition('.')
@@ -63,9 +72,9 @@ def exists(name: str) -> bool:
 @each_page
 def test_modules_that_are_run(page):
   named = set(re.findall(r'python[\d.]* -m ([\w.]+)', page.read_text()))
-  ours = {name for name in named if name.split('.')[0] in OURS and not is_placeholder(name)}
+  modules = {name for name in named if name.split('.')[0] in FOLDERS and not is_placeholder(name)}
   wrong = []
-  for name in ours:
+  for name in modules:
     path = module_path(name)
     if path is None or (path.name == '__init__.py' and not path.with_name('__main__.py').exists()):
       wrong.append(name)
@@ -74,7 +83,7 @@ def test_modules_that_are_run(page):
 
 @each_page
 def test_dotted_names(page):
-  named = re.findall(rf'`((?:{"|".join(OURS)})\.[\w.]+)[`(]', page.read_text())
+  named = re.findall(rf'`((?:{"|".join(FOLDERS)})\.[\w.]+)[`(]', page.read_text())
   files = ('.py', '.md', '.json', '.sbatch')
   wrong = [name for name in named if not name.endswith(files) and not exists(name)]
   assert not wrong
@@ -91,13 +100,13 @@ def test_imports_in_examples(page):
         names = [f'{node.module}.{alias.name}' for alias in node.names]
       else:
         continue
-      wrong += [name for name in names if name.split('.')[0] in OURS and not exists(name)]
+      wrong += [name for name in names if name.split('.')[0] in FOLDERS and not exists(name)]
   assert not wrong
 
 
 @each_page
 def test_paths(page):
-  named = re.findall(rf'(?<![\w/.:-])((?:{"|".join(OURS)})/[\w./*…-]+)', page.read_text())
+  named = re.findall(rf'(?<![\w/.:-])((?:{"|".join(FOLDERS)})/[\w./*…-]+)', page.read_text())
   names = [name.rstrip('.') for name in named if not is_placeholder(name)]
   wrong = [name for name in names if not (ROOT / name).exists()]
   assert not wrong
@@ -106,7 +115,7 @@ def test_paths(page):
 @each_page
 def test_functions_and_classes(page):
   """As `vidcap_jax/data/order.py:TrainOrder` in docs/architecture.md."""
-  named = re.findall(rf'`((?:{"|".join(OURS)})/[\w/]+\.py):(\w+)`', page.read_text())
+  named = re.findall(rf'`((?:{"|".join(FOLDERS)})/[\w/]+\.py):(\w+)`', page.read_text())
   wrong = [f'{file}:{name}' for file, name in named if name not in defined(ROOT / file)]
   assert not wrong
 
@@ -120,7 +129,7 @@ def defined(path: pathlib.Path) -> set[str]:
 def test_files_in_the_tree_of_the_readme():
   tree = (ROOT / 'README.md').read_text().partition('## Where things are')[2].partition('\n## ')[0]
   named = set(re.findall(r'[a-z0-9_]+\.py\b', tree))
-  known = {path.name for folder in OURS for path in (ROOT / folder).rglob('*.py')}
+  known = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob('*.py')}
   assert len(named) > 100
   assert named <= known
 
@@ -149,7 +158,7 @@ def anchors(page: pathlib.Path) -> set[str]:
 def flags() -> set[str]:
   """Every flag that a command of this project defines."""
   found = set()
-  for folder in OURS:
+  for folder in FOLDERS:
     for path in (ROOT / folder).rglob('*.py'):
       text = path.read_text()
       found |= set(re.findall(r"""['"]--([a-z][\w-]*)['"]""", text))

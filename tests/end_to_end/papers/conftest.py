@@ -30,14 +30,17 @@ def precision(request):
 
 @pytest.fixture
 def close(precision):
-  """``close(ours, theirs)``: |a - b| <= tol * max(1, max|b|), tol 2e-5 or, under x64, 1e-9."""
+  """``close(found, expected)``: |found - expected| <= tolerance * max(1, max|expected|).
+
+  The tolerance is 2e-5 or, under x64, 1e-9.
+  """
   tolerance = 2e-5 if precision == np.float32 else 1e-9
 
-  def check(ours, theirs):
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    assert ours.shape == theirs.shape
-    assert ours.dtype == precision
-    worst = np.abs(ours - theirs).max()
-    assert worst <= tolerance * max(1.0, np.abs(theirs).max())
+  def check(found, expected):
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    assert found.dtype == precision
+    worst = np.abs(found - expected).max()
+    assert worst <= tolerance * max(1.0, np.abs(expected).max())
 
   return check

@@ -28,7 +28,7 @@ def load_params(d, dtype):
       'score': d[f'att/{score}'],
     }
 
-  def convolution(layer):  # ours run over time, rows, columns
+  def convolution(layer):  # the model's kernels are over time, rows, columns
     kernel = d[f'align/{layer}/kernel'].transpose(2, 0, 1, 3, 4)
     return {'kernel': kernel, 'bias': d[f'align/{layer}/bias']}
 
@@ -106,8 +106,8 @@ def test_alignment_and_stacking(oracle, precision, close, strict_dtypes):
     np.testing.assert_array_equal(memory.layers, True)
     stacked = positions_last(memory.values[0, :32])  # (4, 4, 2, layers D)
     close(stacked.reshape(32, -1), d['out/stacked'])
-    for layer, ours in zip(LAYERS, np.split(stacked, 4, axis=-1)):
-      close(ours, d[f'out/aligned/{layer}'])
+    for layer, values in zip(LAYERS, np.split(stacked, 4, axis=-1)):
+      close(values, d[f'out/aligned/{layer}'])
 
 
 def test_soft_attention(oracle, precision, close, strict_dtypes):
@@ -193,10 +193,10 @@ def test_multi_sample_bound(oracle, precision, close, strict_dtypes):
   close(bound(log_p), d['out/L_K'])
   close(jax.grad(lambda x: bound(x).sum())(log_p), d['out/omega'])
   close(log_geometric_means(log_p), d['out/log_f'])
-  ours = signals(log_p)
-  close(ours, d['out/L_hat'])
+  found = signals(log_p)
+  close(found, d['out/L_hat'])
   alike = (d['in/log_p_Y_given_m'] == d['in/log_p_Y_given_m'][:, :1]).all(axis=1)
-  np.testing.assert_array_equal(ours[alike], 0)
+  np.testing.assert_array_equal(found[alike], 0)
 
 
 def test_score_term_and_its_gradient(oracle, precision, close, strict_dtypes):

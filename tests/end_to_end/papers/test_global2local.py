@@ -23,7 +23,7 @@ NOISES = ('noise', 'zero_noise')
 
 
 def load_params(d, params, dtype):
-  """The oracle's weights put in place of ours; what it lacks (words, GRUs, output) stays."""
+  """Replaces parameters by the oracle's; those that it lacks (words, GRUs, output) stay."""
 
   def attention(name):
     return {
@@ -33,7 +33,7 @@ def load_params(d, params, dtype):
       'score': d[f'{name}/w'],
     }
 
-  theirs = {
+  oracle_params = {
     'frame_embed': {'kernel': d['proj_2d/kernel'], 'bias': d['proj_2d/bias']},
     'clip_embed': {'kernel': d['proj_3d/kernel'], 'bias': d['proj_3d/bias']},
     'region_embed': {'kernel': d['proj_obj/kernel'], 'bias': d['proj_obj/bias']},
@@ -44,7 +44,7 @@ def load_params(d, params, dtype):
     'attend_aligned': attention('att_al'),
     'attend_regions': attention('att_local'),
   }
-  whole = {**params, **jax.tree.map(lambda x: jnp.asarray(x, dtype), theirs)}
+  whole = {**params, **jax.tree.map(lambda x: jnp.asarray(x, dtype), oracle_params)}
   assert jax.tree.map(jnp.shape, whole) == jax.tree.map(jnp.shape, params)
   return whole
 
@@ -142,8 +142,12 @@ def test_global_branch(setup, close):
   close(memory.clips.values, where(mask, d['out/v_prime']))
   close(memory.regions.values, where(regions, d['out/r_prime']))
   np.testing.assert_array_equal(memory.choosable, d['in/sparse_mask'])
-  for ours, theirs in {'temporal_2d': 'a_2d', 'temporal_3d': 'a_3d', 'temporal': 'a_al'}.items():
-    close(attention[ours][:, 0], d[f'out/{theirs}'])
+  for name, oracle_name in {
+    'temporal_2d': 'a_2d',
+    'temporal_3d': 'a_3d',
+    'temporal': 'a_al',
+  }.items():
+    close(attention[name][:, 0], d[f'out/{oracle_name}'])
   close(sparse_weights(attention['temporal'], 3, False)[:, 0], d['out/a_sparse'])
   close(x_global[:, 0], d['out/x_global'])
 
@@ -190,20 +194,20 @@ def test_sampler_alone(oracle, precision, close, tau, noise):
     picks=gumbels.shape[1],
     tau=float(tau),
   )
-  theirs = d[f'out/tau_{tau}/{noise}']
-  compared = np.ones(theirs.shape[:2], bool)
+  expected = d[f'out/tau_{tau}/{noise}']
+  compared = np.ones(expected.shape[:2], bool)
   if tau != '0.0001':
     # A soft pick may leave so little of a weight that it is a rounding error, and yet far more than
     # the clamp: what follows it has no exact value. (At tau 1 without noise a pick is the weights.)
-    left = d['in/pi0'][:, None] - np.cumsum(theirs, axis=1)
+    left = d['in/pi0'][:, None] - np.cumsum(expected, axis=1)
     least = 10 * np.finfo(precision).eps / (2e-5 if precision == np.float32 else 1e-9)
     clear = (np.abs(left) >= least * d['in/pi0'][:, None]).all(axis=-1)  # (B, K)
     compared[:, 1:] = np.cumprod(clear, axis=1)[:, :-1]
   assert np.isfinite(picks).all()
-  close(np.where(compared[..., None], picks, 0), np.where(compared[..., None], theirs, 0))
-  sharp = theirs.max(axis=-1) > 0.999
+  close(np.where(compared[..., None], picks, 0), np.where(compared[..., None], expected, 0))
+  sharp = expected.max(axis=-1) > 0.999
   assert noise == 'zero_noise' or tau != '0.0001' or sharp.all()
-  same = picks.argmax(axis=-1) == theirs.argmax(axis=-1)
+  same = picks.argmax(axis=-1) == expected.argmax(axis=-1)
   assert same[compared & sharp].all()
 
 
@@ -223,8 +227,8 @@ def test_finite_at_the_papers_temperature(oracle, activation, dtype):
     assert np.isfinite(value)
     assert all(np.isfinite(np.asarray(x, np.float32)).all() for x in jax.tree.leaves(grads))
     assert all(x.dtype == jnp.float32 and np.isfinite(x).all() for x in attention.values())
-    theirs = s.d[f'out/tau_0.0001/{name}/pi']
-    np.testing.assert_array_equal(attention['keyframe'][:, 0].argmax(-1), theirs.argmax(-1))
+    expected = s.d[f'out/tau_0.0001/{name}/pi']
+    np.testing.assert_array_equal(attention['keyframe'][:, 0].argmax(-1), expected.argmax(-1))
 
 
 @pytest.mark.parametrize('dtype', [jnp.float32, jnp.bfloat16])

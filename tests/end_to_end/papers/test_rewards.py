@@ -40,8 +40,8 @@ def test_cider_d(oracle, precision, close, count_eos, videos):
     norms = cider.norms(references, frequencies)
     return jax.vmap(cider.cider_d, (0, 0, 0, None))(sentences, references, norms, frequencies)
 
-  ours = run(sentences, references, frequencies)
-  close(ours, results[f'ciderd/df_{"all40" if videos == 40 else "first20"}'])
+  found = run(sentences, references, frequencies)
+  close(found, results[f'ciderd/df_{"all40" if videos == 40 else "first20"}'])
 
 
 def test_bleu_and_rouge(oracle, precision, close, count_eos):
@@ -62,8 +62,12 @@ def test_as_training_asks_for_them(oracle, precision, close, count_eos):
   names = ('cider', 'bleu4', 'rouge_l')
   run = jax.jit(functools.partial(score, names, count_eos=count_eos))
   made = run(captions, tables, rows)
-  for name, theirs in (('cider', 'ciderd/df_all40'), ('bleu4', 'bleu4'), ('rouge_l', 'rougeL')):
-    close(made[name], np.repeat(results[theirs][rows][:, None], 2, axis=1))
+  for name, oracle_name in (
+    ('cider', 'ciderd/df_all40'),
+    ('bleu4', 'bleu4'),
+    ('rouge_l', 'rougeL'),
+  ):
+    close(made[name], np.repeat(results[oracle_name][rows][:, None], 2, axis=1))
 
 
 def test_self_critical_loss(oracle, precision, close):

@@ -119,16 +119,16 @@ def test_rank_loss(oracle, precision, close, strict_dtypes, margin):
 def test_temporo_spatial_branch(oracle, precision, close, strict_dtypes, temperature):
   """Equations 9-11 by a softmax over frames at a low temperature."""
   d = oracle('stats_eq1_12')
-  theirs = {n: d[f'out/ts/temp_{temperature}/{n}'] for n in ('e_time', 'x_tau', 'e_TS', 'x_TS')}
+  expected = {n: d[f'out/ts/temp_{temperature}/{n}'] for n in ('e_time', 'x_tau', 'e_TS', 'x_TS')}
   setup = Setup(d, precision, temperature)
   args = (setup.query, setup.view, setup.memory.temperature)
   chosen = setup.branches('choose_frame', *args, train=True)
-  close(chosen[:, 0], theirs['e_time'])
-  close(mix_frames(chosen, setup.view.values)[:, 0], theirs['x_tau'])
+  close(chosen[:, 0], expected['e_time'])
+  close(mix_frames(chosen, setup.view.values)[:, 0], expected['x_tau'])
   x, attention = setup.branches('temporo_spatial', *args, train=True)
-  close(x[:, 0], theirs['x_TS'])
-  close(attention['ts_temporal'][:, 0], theirs['e_time'])
-  close(attention['ts_spatial'][:, 0], theirs['e_TS'])
+  close(x[:, 0], expected['x_TS'])
+  close(attention['ts_temporal'][:, 0], expected['e_time'])
+  close(attention['ts_spatial'][:, 0], expected['e_TS'])
 
 
 def test_scores_of_frames(oracle, precision, close, strict_dtypes):
@@ -189,8 +189,8 @@ def test_a_whole_step(oracle, precision, close, strict_dtypes):
     'ts_spatial': 'ts/temp_0.1/e_TS',
     'branch': 'combine/weights',
   }
-  for ours, theirs in names.items():
-    close(extras.attention[ours][:, 0], d[f'out/{theirs}'])
+  for name, oracle_name in names.items():
+    close(extras.attention[name][:, 0], d[f'out/{oracle_name}'])
 
 
 def test_training_ratio(oracle, precision, close, strict_dtypes):
@@ -199,5 +199,5 @@ def test_training_ratio(oracle, precision, close, strict_dtypes):
   epochs = jnp.asarray(d['out/teacher_forcing/epoch'], precision)
   # Anywhere within an epoch the ratio is that of its start.
   for fraction in (0.0, 0.5):
-    ours = own_word_ratio(settings, epochs + jnp.asarray(fraction, precision))
-    close(1 - np.asarray(ours), d['out/teacher_forcing/ratio'])
+    found = own_word_ratio(settings, epochs + jnp.asarray(fraction, precision))
+    close(1 - np.asarray(found), d['out/teacher_forcing/ratio'])

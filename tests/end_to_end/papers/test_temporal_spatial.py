@@ -128,16 +128,16 @@ def test_teacher_forced_run(oracle, precision, close, branch, strict_dtypes):
   d = oracle('vatex_decoder_eq1_5')
   captioner, inputs = setup(d, branch, precision)
   memory = captioner.encode(inputs, None, train=False)
-  # The oracle's captions under the caption mask; PAD (0) elsewhere is our mask.
+  # The oracle's captions under the caption mask; PAD (0) elsewhere masks words.
   targets = jnp.asarray(np.where(d['in/caption_mask'], d['in/captions'], 0), jnp.int32)[:, None]
   unrolled = teacher_forcing(captioner, memory, targets)
   logits = jnp.moveaxis(captioner.logits(unrolled.hidden), 0, 2)  # (B, S, L, V)
   mask = d['in/caption_mask']
   log_probs = jax.nn.log_softmax(logits)[:, 0]
-  theirs = d[f'out/{branch}/teacher_forced_log_probs']
-  close(np.where(mask[..., None], log_probs, 0), np.where(mask[..., None], theirs, 0))
-  ours = np.where(mask, token_log_probs(logits, targets)[:, 0], 0).astype(precision)
-  close(ours, d[f'out/{branch}/token_log_prob'])
-  close(-ours.sum(axis=1), d[f'out/{branch}/xe_sum_per_sequence'])
+  expected = d[f'out/{branch}/teacher_forced_log_probs']
+  close(np.where(mask[..., None], log_probs, 0), np.where(mask[..., None], expected, 0))
+  found = np.where(mask, token_log_probs(logits, targets)[:, 0], 0).astype(precision)
+  close(found, d[f'out/{branch}/token_log_prob'])
+  close(-found.sum(axis=1), d[f'out/{branch}/xe_sum_per_sequence'])
   total, count = cross_entropy(logits, targets)
   close(total / count, d[f'out/{branch}/xe_token_mean'])

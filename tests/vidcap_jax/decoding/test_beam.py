@@ -97,13 +97,13 @@ def test_a_narrow_beam_is_beam_search_run_to_the_end(search, setting):
 @pytest.mark.parametrize('setting', ['plain', 'length penalty', 'bigrams'])
 def test_a_beam_of_one_is_greedy(search, setting):
   length_penalty, constraints = SETTINGS[setting]
-  one_by_one = jax.jit(lambda m: greedy(toy.captioner, m, L, constraints=constraints))
+  run_greedy = jax.jit(lambda m: greedy(toy.captioner, m, L, constraints=constraints))
   for seed in range(3):
     tables = toy.tables(seed, B)
-    ours, theirs = search(tables, 1, 1, length_penalty, constraints), one_by_one(tables)
-    np.testing.assert_array_equal(ours.tokens, theirs.tokens)
-    np.testing.assert_array_equal(ours.ended, theirs.ended)
-    np.testing.assert_allclose(ours.log_prob, theirs.log_prob, rtol=1e-6)
+    found, expected = search(tables, 1, 1, length_penalty, constraints), run_greedy(tables)
+    np.testing.assert_array_equal(found.tokens, expected.tokens)
+    np.testing.assert_array_equal(found.ended, expected.ended)
+    np.testing.assert_allclose(found.log_prob, expected.log_prob, rtol=1e-6)
 
 
 def test_batch_mates_change_nothing(search):

@@ -63,19 +63,17 @@ def test_groups_are_diverse_beam_search(
   for b, table in enumerate(tables):
     each = toy.plain_groups(table, L, 6, groups, diversity, length_penalty, constraints)
     expected = in_turn(each, length_penalty)[:n_best]
-    ours = video(captions, b)
-    assert ours.tokens[: len(expected)].tolist() == [h.tokens(L) for h in expected]
+    found = video(captions, b)
+    assert found.tokens[: len(expected)].tolist() == [h.tokens(L) for h in expected]
     log_prob = [h.log_prob for h in expected]  # the model's own, without the penalty
-    np.testing.assert_allclose(ours.log_prob[: len(expected)], log_prob, rtol=1e-5, atol=1e-6)
-    assert np.isneginf(ours.score[len(expected) :]).all()
+    np.testing.assert_allclose(found.log_prob[: len(expected)], log_prob, rtol=1e-5, atol=1e-6)
+    assert np.isneginf(found.score[len(expected) :]).all()
 
 
 def test_groups_without_diversity_are_all_the_beam_of_their_size(search):
   tables = toy.tables(2, B)
   together, alone = search(tables, groups=3, n_best=6), search(tables, beam=2, n_best=2)
-  jax.tree.map(
-    lambda ours, one: np.testing.assert_array_equal(ours, one.repeat(3, axis=1)), together, alone
-  )
+  jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, b.repeat(3, axis=1)), together, alone)
 
 
 def test_one_group_is_plain_whatever_the_diversity(search):

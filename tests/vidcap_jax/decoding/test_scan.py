@@ -57,8 +57,8 @@ def loss_of(setup, *, plain, on_tape=False):
   ids=['teacher_forcing', 'on_tape'],
 )
 def test_gradients_are_those_of_the_plain_scan(setup, on_tape):
-  ours = loss_of(setup, plain=False, on_tape=on_tape)
-  close(jax.device_get(ours), jax.device_get(loss_of(setup, plain=True, on_tape=on_tape)), 2e-5)
+  loss = loss_of(setup, plain=False, on_tape=on_tape)
+  close(jax.device_get(loss), jax.device_get(loss_of(setup, plain=True, on_tape=on_tape)), 2e-5)
 
 
 def scans_in(program):

@@ -268,10 +268,10 @@ def targets():
 
 def test_scheduled_sampling_with_ratio_0_is_teacher_forcing(scheduled, targets):
   tables = toy.tables(12, B)
-  ours = scheduled(tables, targets, 0.0)
-  theirs = unroll.teacher_forcing(toy.captioner, tables, targets)
-  np.testing.assert_array_equal(ours.aux, unroll.shift_right(targets))
-  np.testing.assert_array_equal(ours.hidden, theirs.hidden)
+  found = scheduled(tables, targets, 0.0)
+  expected = unroll.teacher_forcing(toy.captioner, tables, targets)
+  np.testing.assert_array_equal(found.aux, unroll.shift_right(targets))
+  np.testing.assert_array_equal(found.hidden, expected.hidden)
 
 
 def test_scheduled_sampling_with_ratio_1_reads_own_words_alone(scheduled, greedy, targets):

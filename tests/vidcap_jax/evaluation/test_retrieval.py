@@ -34,9 +34,9 @@ def test_ranks(rows, monkeypatch):
   monkeypatch.setattr(retrieval, '_ROWS', rows)
   for seed in range(3):
     data = made_up(seed=seed)
-    for ours, theirs in zip(retrieval.ranks(*data), brute_force(*data), strict=True):
-      np.testing.assert_array_equal(ours, theirs)
-      assert len(np.unique(ours)) > 3
+    for found, expected in zip(retrieval.ranks(*data), brute_force(*data), strict=True):
+      np.testing.assert_array_equal(found, expected)
+      assert len(np.unique(found)) > 3
 
 
 def test_ties_count_as_mistakes():

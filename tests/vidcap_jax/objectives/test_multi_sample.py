@@ -47,8 +47,8 @@ def test_the_gradient_is_that_of_the_expected_bound():
     return (chance * (bound(log_p) + score_term(log_p, log_p_m))).sum()
 
   with jax.numpy_dtype_promotion('standard'):
-    ours, theirs = (jax.grad(f)((logits, likelihood)) for f in (estimated, expected))
-  for a, b in zip(ours, theirs):
+    found, exact = (jax.grad(f)((logits, likelihood)) for f in (estimated, expected))
+  for a, b in zip(found, exact):
     np.testing.assert_allclose(a, b, atol=1e-5)
 
 

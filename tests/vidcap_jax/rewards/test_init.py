@@ -52,8 +52,8 @@ def test_equal_to_the_public_scorers(name, min_count):
   tokens = jnp.asarray([vocabulary.encode(caption, L) for caption in captions])[:, None]
   rows = jnp.arange(len(ids))
   made = jax.jit(lambda *args: score(NAMES, *args, count_eos=False))(tokens, tables, rows)
-  for reward, theirs in public(captions, references).items():
-    np.testing.assert_allclose(made[reward][:, 0], theirs, rtol=1e-4, atol=1e-5)
+  for reward, expected in public(captions, references).items():
+    np.testing.assert_allclose(made[reward][:, 0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_padding_rows_and_unused_references_change_nothing():

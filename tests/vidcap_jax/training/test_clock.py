@@ -6,7 +6,7 @@ from vidcap_jax.training.clock import Clock
 
 @pytest.fixture
 def now(monkeypatch):
-  """A clock of ours: ``now(seconds)`` lets time pass."""
+  """A fake clock: ``now(seconds)`` lets time pass."""
   seconds = [100.0]
   monkeypatch.setattr(clock_module.time, 'perf_counter', lambda: seconds[0])
 

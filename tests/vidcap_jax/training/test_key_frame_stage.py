@@ -139,11 +139,11 @@ def test_killed_while_rewards_are_compared(finished, tmp_path, capsys):
   tiny.run(config, again)
   said = capsys.readouterr().out
   assert '[joint] restored step 4 ' in said or '[joint] restored step 2 ' in said
-  ours, theirs = run_results.read_run(again), run_results.read_run(workdir)
-  for noted in (ours, theirs):
+  found, expected = run_results.read_run(again), run_results.read_run(workdir)
+  for noted in (found, expected):
     for folder in ('checkpoint', 'key_frames'):
       noted['stages']['choose'].pop(folder)
-  assert ours == theirs
+  assert found == expected
   saved = [json.loads((w / 'key_frames' / 'choose.json').read_text()) for w in (again, workdir)]
   assert saved[0]['splits'] == saved[1]['splits']
 

@@ -44,10 +44,10 @@ def test_pooling_is_over_the_valid_cells_of_each_window(maps, ratio):
     alignment.centre(ratio),
   ):
     dirty = np.where(mask[..., None], x, np.nan)
-    ours = alignment.pool_max(jnp.asarray(dirty), jnp.asarray(mask), ratio, windows)
-    np.testing.assert_array_equal(ours, by_hand(x, mask, ratio, windows, np.max))
-    ours = alignment.pool_mean(jnp.asarray(dirty), jnp.asarray(mask), ratio, windows)
-    np.testing.assert_allclose(ours, by_hand(x, mask, ratio, windows, np.mean), atol=1e-6)
+    found = alignment.pool_max(jnp.asarray(dirty), jnp.asarray(mask), ratio, windows)
+    np.testing.assert_array_equal(found, by_hand(x, mask, ratio, windows, np.max))
+    found = alignment.pool_mean(jnp.asarray(dirty), jnp.asarray(mask), ratio, windows)
+    np.testing.assert_allclose(found, by_hand(x, mask, ratio, windows, np.mean), atol=1e-6)
 
 
 def test_windows_are_those_of_the_paper():
@@ -93,8 +93,8 @@ def test_units_of_time_that_are_cut_short(how):
   np.testing.assert_array_equal(alone[1], True)
   np.testing.assert_array_equal(padded[1][:, 3:], False)
   np.testing.assert_array_equal(padded[0][:, 3:], 0)
-  for ours, theirs in zip(alone, padded):
-    np.testing.assert_allclose(ours, theirs[:, :3], atol=1e-5)
+  for found, expected in zip(alone, padded):
+    np.testing.assert_allclose(found, expected[:, :3], atol=1e-5)
   np.testing.assert_array_equal(alone[0][:, :, 1], coarse.reshape(1, 3, 5))
   assert (np.abs(alone[0][:, :, 0]).sum(axis=-1) > 0).all()
 

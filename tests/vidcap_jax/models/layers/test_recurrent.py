@@ -24,7 +24,7 @@ def test_lstm_is_flax_lstm_with_the_same_weights():
   bias = np.concatenate([gates[f'h{gate}']['bias'] for gate in 'ifgo'])[None]
 
   @jax.jit
-  def ours(cell, h):
+  def run(cell, h):
     def step(state, x):
       h, cell = state
       return recurrent.lstm(x @ inputs + h @ outputs + bias, cell), None
@@ -32,14 +32,14 @@ def test_lstm_is_flax_lstm_with_the_same_weights():
     return jax.lax.scan(step, (h, cell), words)[0][::-1]
 
   @jax.jit
-  def theirs(cell, h):
+  def run_flax(cell, h):
     step = lambda state, x: nn.LSTMCell(H).apply({'params': gates}, state, x)  # noqa: E731
     return jax.lax.scan(step, (cell, h), words)[0]
 
   # Flax adds a bias to rows, which counts as rank promotion.
   with jax.numpy_rank_promotion('allow'):
-    expected = theirs(*state)
-  jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), ours(*state), expected)
+    expected = run_flax(*state)
+  jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), run(*state), expected)
 
 
 def test_a_float32_cell_adds_up_what_bfloat16_gates_give():
@@ -72,19 +72,19 @@ def test_gru_is_flax_gru_with_the_same_weights(dtype):
   cell = recurrent.GRU(H, dtype=dtype).bind({'params': params})
 
   @jax.jit
-  def ours(h):
+  def run(h):
     return jax.lax.scan(lambda h, x: (cell(x, h), None), h, cell.inputs(words))[0]
 
   @jax.jit
-  def theirs(h):
+  def run_flax(h):
     step = lambda h, x: nn.GRUCell(H).apply({'params': flax}, h, x)  # noqa: E731
     return jax.lax.scan(step, h, words)[0]
 
   with jax.numpy_rank_promotion('allow'):
-    expected = theirs(h)
-    made = ours(h)
-  assert made.dtype == jnp.float32
-  np.testing.assert_allclose(made, expected, atol=1e-5 if dtype == jnp.float32 else 0.1)
+    expected = run_flax(h)
+    found = run(h)
+  assert found.dtype == jnp.float32
+  np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == jnp.float32 else 0.1)
 
 
 def test_an_encoder_says_what_the_lstm_holds_after_the_last_valid_frame():

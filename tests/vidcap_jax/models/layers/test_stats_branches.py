@@ -58,14 +58,14 @@ def test_a_sequence_is_a_grid_of_one_cell():
   x, mask = grid()
   one, valid = x[:, :, :1], mask[:, :, :1]
   of_grid, params, view = make_branches('grid', one, valid)
-  x_grid, loss, _ = of_grid('__call__', queries(), view, jnp.full(B, 0.5), train=True)
+  x_grid, loss_grid, _ = of_grid('__call__', queries(), view, jnp.full(B, 0.5), train=True)
   spatial = ('st_spatial', 'ts_spatial')
   params = {name: value for name, value in params.items() if name not in spatial}
   module = Branches('sequence', 'stats', 'mean_ranked', P, A)
   run = lambda m: m(queries(), m.view(one[:, :, 0], valid[:, :, 0]), jnp.full(B, 0.5), train=True)  # noqa: E731
-  ours, our_loss, attention = jax.jit(lambda p: module.apply({'params': p}, method=run))(params)
-  np.testing.assert_allclose(ours, x_grid, rtol=1e-5, atol=1e-6)
-  np.testing.assert_allclose(our_loss, loss, rtol=1e-5)
+  x, loss, attention = jax.jit(lambda p: module.apply({'params': p}, method=run))(params)
+  np.testing.assert_allclose(x, x_grid, rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(loss, loss_grid, rtol=1e-5)
   assert set(attention) == {'ts_temporal', 'branch'}
 
 
