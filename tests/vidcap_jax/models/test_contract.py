@@ -12,6 +12,7 @@ import pytest
 from flax import linen as nn
 
 from vidcap_jax import models
+from vidcap_jax.errors import ModelError
 from vidcap_jax.models import contract
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise, init_params
 from vidcap_jax.models.layers.attention import Edit
@@ -201,7 +202,7 @@ class AttendsWithoutWeigh(Small):
   ],
 )
 def test_a_model_that_breaks_a_contract_is_named(module_type, named):
-  with pytest.raises(ValueError, match=f'(?s)model {module_type.__name__}: .*{named}'):
+  with pytest.raises(ModelError, match=f'(?s)model {module_type.__name__}: .*{named}'):
     initialise(module_type)
 
 
@@ -215,7 +216,7 @@ def test_attention_needs_an_edit_field():
       h, hidden, extras = super().step(carry, x, memory)
       return h, hidden, extras.replace(attention={'temporal': jnp.ones((B, 2, T))})
 
-  with pytest.raises(ValueError, match='model Attends: Bare .*edit'):
+  with pytest.raises(ModelError, match='model Attends: Bare .*edit'):
     initialise(Attends, Bare)
 
 
@@ -266,7 +267,7 @@ class NoCaptions(nn.Module):
 )
 def test_classes_are_checked_when_a_model_is_built(config_type, module_type, named, monkeypatch):
   monkeypatch.setattr(models, 'MODELS', {'mine': (config_type, module_type)})
-  with pytest.raises(ValueError, match=f"model 'mine': {named}"):
+  with pytest.raises(ModelError, match=f"model 'mine': {named}"):
     models.build({'name': 'mine'}, V)
 
 
@@ -283,5 +284,5 @@ def test_classes_are_checked_when_a_model_is_built(config_type, module_type, nam
   ],
 )
 def test_needs_name_known_kinds_and_streams(needs, named):
-  with pytest.raises(ValueError, match=f"model 'mine': .*{named}"):
+  with pytest.raises(ModelError, match=f"model 'mine': .*{named}"):
     contract.check_needs('mine', Config(needs=needs))
