@@ -65,13 +65,13 @@ def check_training(config: ConfigDict, module: nn.Module) -> None:
 
 def check_scores(settings: Mapping, module: nn.Module) -> None:
   """ConfigError for an unknown name in ``eval.metrics`` or ``eval.metric``."""
+  if not is_captioner(module):
+    check_metric(settings)  # eval.metrics is not read: there are no captions
+    return
   from vidcap_jax.evaluation.metrics import METRICS  # slow to import
 
   if unknown := [name for name in settings['metrics'] if name not in METRICS]:
     raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
-  if not is_captioner(module):
-    check_metric(settings)
-    return
   bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
   scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
   if settings['metric'] not in scores:

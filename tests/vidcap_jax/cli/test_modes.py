@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarni
     ),
     (['--weights=1,0'], 'all above 0; got'),
     (['--weights=1,nan'], 'all above 0; got'),
-    ([], 'several checkpoints .*--output=DIR'),
+    ([], 'ensemble.*--output'),
     (['--output=/dev/null/x'], '--output=/dev/null/x: cannot write to /dev/null .Not a directory'),
   ],
 )
