@@ -228,6 +228,25 @@ def _numbered(frames: FrameFiles) -> Generator[_Decoded, None, None]:
     yield _Decoded(False, moment, place)
 
 
+def _check_shape(path, first: tuple[int, ...], shape: tuple[int, ...]) -> None:
+  """VideoError for whole frames of several sizes."""
+  if first != shape:
+    raise VideoError(
+      f'{path}: frames of {first[1]} x {first[0]} and of {shape[1]} x {shape[0]} pixels; '
+      'a network that reads whole frames needs frames of one size'
+    )
+
+
+def _note_missing(
+  path, pictures: Mapping[Key, Pictures], counts: Mapping[Key, int], notes: list[str]
+) -> None:
+  """Adds a note for each ``uniform`` sampling that yielded fewer frames than requested."""
+  for key, request in pictures.items():
+    expected = -(-int(request.how.get('uniform', 0)) // int(request.how.get('one_in', 1)))
+    if counts[key] < expected:
+      notes.append(f'{path}: {counts[key]} of {expected} frames could be sampled')
+
+
 def read(
   path: str | Source,
   wanted: Mapping[Key, Pictures | Sound],
@@ -235,9 +254,10 @@ def read(
 ) -> Iterator[tuple[Key, Frame | np.ndarray]]:
   """Reads frames and sound of a video, in one pass over the file.
 
-  Frames are rotated by the file's display matrix (in steps of 90 degrees). If the video has fewer
-  frames than requested, ``uniform`` and ``fps`` repeat frames. Sound is the first sound track, its
-  channels averaged; damaged parts are left out without a gap. Files of frames have no sound.
+  Frames are rotated (in steps of 90 degrees) and mirrored by the file's display matrix. If the
+  video has fewer frames than requested, ``uniform`` and ``fps`` repeat frames. Sound is the first
+  sound track, its channels averaged, on the clock of the frames; gaps and damaged parts are silent.
+  Files of frames have no sound.
 
   Args:
     path: any file that FFmpeg decodes, a picture, or the files of a video's frames.
@@ -285,11 +305,7 @@ def read(
       for time, frame in choose(shown):
         counts[key] += 1
         image = cache.picture(frame, pictures[key].form)
-        if shapes.setdefault(key, image.shape) != image.shape:
-          raise VideoError(
-            f'{path}: frames of {shapes[key][1]} x {shapes[key][0]} and of {image.shape[1]} x '
-            f'{image.shape[0]} pixels; a network that reads whole frames needs frames of one size'
-          )
+        _check_shape(path, shapes.setdefault(key, image.shape), image.shape)
         yield key, Frame(time, image)
 
   timer = sampling.FrameTimer()
@@ -305,10 +321,7 @@ def read(
   finally:
     decoded.close()
     notes.extend(decoder.notes() if decoder else ())
-  for key, p in pictures.items():
-    one_in = int(p.how.get('one_in', 1))
-    if 'uniform' in p.how and counts[key] < (expected := -(-int(p.how['uniform']) // one_in)):
-      notes.append(f'{path}: {counts[key]} of {expected} frames could be sampled')
+  _note_missing(path, pictures, counts, notes)
 
 
 def sample(
