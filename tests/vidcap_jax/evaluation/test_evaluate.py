@@ -19,7 +19,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import evaluate, metrics, results
+from vidcap_jax.evaluation import evaluate, metrics, metrics_command, results
 from vidcap_jax.inference import captioning
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -168,7 +168,7 @@ def test_captions_are_kept_when_scoring_fails(
   assert not (tmp_path / 'my out' / 'metrics.json').exists()
   python, _, module, *arguments = shlex.split(str(error.value).splitlines()[-1])
   assert (python, module) == ('python', metrics.__spec__.name)
-  metrics.main([*arguments, '--metrics=CIDEr', '--meteor_time_limit=9'])
+  metrics_command.main([*arguments, '--metrics=CIDEr', '--meteor_time_limit=9'])
   scored = capsys.readouterr().out
   report = evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
   assert f'{report["CIDEr"]:.4f}' in scored

@@ -1,8 +1,5 @@
 """Scores against those of pycocoevalcap, and refused input."""
 
-import json
-import re
-
 import pytest
 
 from vidcap_jax.errors import ConfigError, DataError
@@ -118,97 +115,6 @@ def test_unknown_metrics_are_refused(names):
 def test_without_java_the_error_says_what_to_install(no_java):
   with pytest.raises(MetricError, match=r'pip install "vidcap_jax\[metrics\]"'):
     score(CAPTIONS, REFERENCES)
-
-
-class TestCommand:
-  def files(self, folder, captions=CAPTIONS):
-    (folder / 'h.json').write_text(json.dumps(captions))
-    (folder / 'r.json').write_text(json.dumps(REFERENCES))
-    return [f'--hypotheses={folder}/h.json', f'--references={folder}/r.json']
-
-  def test_prints_a_table_and_writes_both_files(self, tmp_path, capsys):
-    arguments = self.files(tmp_path) + ['--metrics=BLEU,CIDEr']
-    metrics.main([*arguments, f'--json={tmp_path}/all', f'--per_video={tmp_path}/each'])
-    corpus, per_video = score(CAPTIONS, REFERENCES, ['BLEU', 'CIDEr'])
-    out = capsys.readouterr().out
-    assert f'CIDEr   {corpus["CIDEr"]:7.4f}' in out
-    assert '3 videos, 3 distinct captions' in out
-    assert json.loads((tmp_path / 'all').read_text()) == {**corpus, 'videos': 3}
-    assert json.loads((tmp_path / 'each').read_text()) == per_video
-
-  def test_bad_input_is_one_line_and_a_failure(self, tmp_path):
-    with pytest.raises(
-      SystemExit, match=r'^error: 1 hypotheses do not match 3 .*\(v2, v3\); are the references'
-    ):
-      metrics.main(self.files(tmp_path, {'v1': 'a dog'}))
-
-  def test_references_that_vocabularies_split_otherwise_are_counted(self, tmp_path, capsys):
-    (tmp_path / 'h.json').write_text('{"v1": "a dog", "v2": "he sings"}')
-    (tmp_path / 'r.json').write_text('{"v1": ["a dog & a cat", "a dog"], "v2": ["he cannot"]}')
-    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.json']
-    metrics.main([*files, '--metrics=CIDEr', f'--json={tmp_path}/s.json'])
-    assert '2 of 3' in capsys.readouterr().err
-    assert json.loads((tmp_path / 's.json').read_text())['different_references'] == 2
-
-  @pytest.mark.parametrize('name', ['txt', 'tsv'])
-  def test_a_header_is_no_video(self, name, tmp_path, capsys):
-    """Scored as a video with a perfect caption, it would give 3 videos and CIDEr 2.0886."""
-    captions = 'v1\ta man sings\nv2\ta dog runs\n'
-    references = 'v1\ta man sings a song\nv1\ta man is singing\nv2\tthe cat sleeps\n'
-    for file, lines in (('h', captions), ('r', references)):
-      (tmp_path / f'{file}.{name}').write_text('video_id\tcaption\n' + lines)
-    files = [f'--hypotheses={tmp_path}/h.{name}', f'--references={tmp_path}/r.{name}']
-    metrics.main([*files, '--metrics=CIDEr'])
-    out = capsys.readouterr().out
-    assert '1.8830' in out
-    assert '2 videos' in out
-
-  def test_a_split_belongs_to_the_video(self, tmp_path, capsys):
-    """Without the second caption of v2, whose split is only in another row, BLEU_1 is 0.5."""
-    (tmp_path / 'h.json').write_text('{"v2": "a dog is running"}')
-    rows = 'v1,a man one,train\nv2,a dog runs,val\nv2,a dog is running,\nv3,a cow,train\n'
-    (tmp_path / 'r.csv').write_text('video_id,caption,split\n' + rows)
-    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.csv']
-    metrics.main([*files, '--split=val', '--metrics=BLEU'])
-    assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
-
-  def test_a_lone_quote_is_one_line_and_a_failure(self, tmp_path):
-    (tmp_path / 'h.json').write_text('{"v1": "a", "v2": "b"}')
-    rows = 'v1,"a person plays guitar on stage\nv2,a cat\nv2,"a dog" is running\n'
-    (tmp_path / 'r.csv').write_text('video_id,caption\n' + rows)
-    with pytest.raises(SystemExit, match=r'^error: .*r\.csv: line 2: .*quote'):
-      metrics.main([f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.csv'])
-
-  def test_the_form_of_references_may_be_named(self, tmp_path, capsys):
-    (tmp_path / 'h.json').write_text('{"v1": "a dog"}')
-    (tmp_path / 'r.json').write_text('[{"videoID": "v1", "enCap": ["a dog"], "chCap": ["狗"]}]')
-    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.json']
-    metrics.main([*files, '--format=vatex', '--language=en', '--metrics=BLEU'])
-    assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
-
-  def test_unknown_metrics_are_named_before_files_are_read(self):
-    files = ['--hypotheses=/nowhere.json', '--references=/nowhere.json']
-    with pytest.raises(SystemExit, match='BLUE.*similar: BLEU'):
-      metrics.main([*files, '--metrics=BLUE,CIDEr'])
-
-  def test_captions_of_another_split_are_named(self, tmp_path):
-    (tmp_path / 'h.json').write_text('{"v1": "a dog", "v2": "a cat"}')
-    rows = 'video_id,caption,split\nv1,a dog,train\nv2,a cat,val\n'
-    (tmp_path / 'r.csv').write_text(rows)
-    files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.csv']
-    with pytest.raises(SystemExit, match=r'--split=train: 1 of 2 .*r\.csv \(v2: val\)'):
-      metrics.main([*files, '--split=train', '--metrics=BLEU'])
-
-  @pytest.mark.parametrize('flag', ['--json', '--per_video'])
-  def test_output_paths_are_checked_first(self, flag, tmp_path):
-    missing = [f'--{name}=/nowhere.json' for name in ('hypotheses', 'references')]
-    file = f'{tmp_path}/no/x.json'
-    with pytest.raises(SystemExit, match=f'error: {flag}={file}: cannot write to {tmp_path}/no '):
-      metrics.main([*missing, f'{flag}={file}'])
-
-  def test_a_missing_file_is_named(self, tmp_path):
-    with pytest.raises(SystemExit, match=r'error: .*nowhere\.json'):
-      metrics.main([f'--hypotheses={tmp_path}/nowhere.json', f'--references={tmp_path}/x.json'])
 
 
 def test_tokens_equal_the_golden_ones(golden):

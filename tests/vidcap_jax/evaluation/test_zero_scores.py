@@ -2,7 +2,7 @@
 
 import pytest
 
-from vidcap_jax.evaluation import metrics, retrieval
+from vidcap_jax.evaluation import metrics, metrics_command, retrieval
 from vidcap_jax.evaluation.zero_scores import zero_scores
 
 BLEU = {f'BLEU_{n}' for n in (1, 2, 3, 4)}
@@ -34,11 +34,11 @@ def test_the_command_names_them(tmp_path, capsys):
   (tmp_path / 'h.json').write_text('{"v1": "a man sings a song"}')
   (tmp_path / 'r.json').write_text('{"v1": ["a man sings a song"]}')
   files = [f'--hypotheses={tmp_path}/h.json', f'--references={tmp_path}/r.json']
-  metrics.main([*files, '--metrics=BLEU,CIDEr'])
+  metrics_command.main([*files, '--metrics=BLEU,CIDEr'])
   error = capsys.readouterr().err
   assert 'CIDEr' in error
   assert 'one video' in error
-  metrics.main([*files, '--metrics=BLEU'])
+  metrics_command.main([*files, '--metrics=BLEU'])
   assert capsys.readouterr().err == ''
 
 
