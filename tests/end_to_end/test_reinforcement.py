@@ -70,8 +70,8 @@ def test_collapse_ends_the_stage_and_keeps_the_best(tiny_data, tmp_path, capsys)
   )
   config.log.every_steps = 4  # decides nothing
   tiny.run(config, tmp_path)
-  said = capsys.readouterr().out
-  assert 'samples have collapsed: for 10 steps they earned less than' in said
+  output = capsys.readouterr().out
+  assert 'samples have collapsed: for 10 steps they earned less than' in output
   assert [r['collapsed'] for r in records(tmp_path)] == [4, 8]
   assert [r['step'] for r in records(tmp_path, 'val')] == [2, 4, 6, 8, 10]
   assert restore.finished_stages(tmp_path)['rl']['stopped']

@@ -105,17 +105,17 @@ def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
   config = f'--config={ROOT / "tests" / "tiny.py"}'
   argv = [sys.executable, '-u', '-m', 'vidcap_jax.main', config, f'--config.data.dir={tiny_data}']
   argv.append('--workdir=work')  # a relative folder
-  code, said = run_until('step 9/16', signal.SIGKILL, argv, tmp_path)
-  assert code == -signal.SIGKILL, said
-  assert 'step 16/16' not in said
+  code, output = run_until('step 9/16', signal.SIGKILL, argv, tmp_path)
+  assert code == -signal.SIGKILL, output
+  assert 'step 16/16' not in output
 
-  code, said = run_until('step 10/16', signal.SIGTERM, argv, tmp_path)
-  assert code == 143, said
-  assert 'Traceback' not in said
-  assert re.search('restored step [68] ', said)
+  code, output = run_until('step 10/16', signal.SIGTERM, argv, tmp_path)
+  assert code == 143, output
+  assert 'Traceback' not in output
+  assert re.search('restored step [68] ', output)
   saved = max(r['step'] for r in read_metric_log(tmp_path / 'work') if r['kind'] == 'train')
   assert 10 <= saved < 16
-  assert f'SIGTERM: saved step {saved} of stage' in said
+  assert f'SIGTERM: saved step {saved} of stage' in output
   assert (tmp_path / 'work' / 'checkpoints' / 'xe' / str(saved)).is_dir()
 
   done = subprocess.run(

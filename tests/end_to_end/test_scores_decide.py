@@ -87,8 +87,8 @@ def test_seeds(tiny_data, tmp_path, scores, capsys):
   config.seeds, config.eval.splits = (0, 1), ('val',)
   scores[:] = [0.1, 0.25, 0.1, 0.75]  # validation, val; for each seed
   tiny.run(config, tmp_path / 'work')
-  said = capsys.readouterr().out
-  assert 'val CIDEr: 0.5000 ± 0.3536 over 2 seeds (0.2500 0.7500)' in said
+  output = capsys.readouterr().out
+  assert 'val CIDEr: 0.5000 ± 0.3536 over 2 seeds (0.2500 0.7500)' in output
   summary = json.loads((tmp_path / 'work' / 'seeds.json').read_text())
   assert summary['seeds'] == [0, 1]
   assert summary['scores']['val']['CIDEr'] == {

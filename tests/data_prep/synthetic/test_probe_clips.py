@@ -57,14 +57,14 @@ def test_clips_follow_from_the_seed():
 
 def test_answers_are_balanced(made):
   for name, splits in made.items():
-    told = collections.Counter(tuple(a.word for a in c.answers) for c in splits['train'])
+    message = collections.Counter(tuple(a.word for a in c.answers) for c in splits['train'])
     if name == 'order':  # half are lights, the others pairs of things
-      lights = [told.pop((word,)) for word in ('rises', 'falls')]
+      lights = [message.pop((word,)) for word in ('rises', 'falls')]
       assert lights[0] == lights[1] == SIZES['train'] / 4
-    assert max(told.values()) == min(told.values())
+    assert max(message.values()) == min(message.values())
     several = {'order': 12, 'event': 12, 'layers': 16, 'fusion': len(THINGS)}
     several |= {'object': len(THINGS) + 1, 'key': len(HELD) + 1}  # one of them: nothing
-    assert len(told) == several[name]
+    assert len(message) == several[name]
 
 
 def test_order_clips_and_their_reverse_have_the_same_frames(made):
@@ -119,8 +119,8 @@ def test_object_is_visible_only_in_its_cell(made):
   assert share_told(shown, at) == share_told(shown, frame) > 0.99
   for elsewhere in (of_frame, beside, pooled):
     assert share_told(shown, elsewhere) < 0.4
-  told = share_told(made['object'], pooled)  # that there is something, not what
-  assert 0.2 < told < 0.55
+  message = share_told(made['object'], pooled)  # that there is something, not what
+  assert 0.2 < message < 0.55
 
 
 def test_event_is_visible_in_its_frames(made):

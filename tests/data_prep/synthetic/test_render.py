@@ -59,14 +59,14 @@ def test_shapes_differ(shape):
 
 def test_files_contain_the_frames(tmp_path):
   pytest.importorskip('av', reason='the extra "video" is not installed')
-  told = clip(colour='green')
+  green_clip = clip(colour='green')
   path = tmp_path / 'x.mp4'
-  render.write(told, path)
+  render.write(green_clip, path)
   decoded = [f.image for f in video.sample(path, {'every': 1}, render.SIZE)]
   assert len(decoded) == render.FRAMES
-  error = np.abs(np.array(decoded).astype(int) - render.frames(told))
+  error = np.abs(np.array(decoded).astype(int) - render.frames(green_clip))
   assert error.mean() < 6
   assert [p.name for p in tmp_path.iterdir()] == ['x.mp4']
   first = path.read_bytes()
-  render.write(told, path)
+  render.write(green_clip, path)
   assert path.read_bytes() == first

@@ -46,8 +46,8 @@ def test_hypotheses_as_json(tmp_path, content):
 
 
 def test_a_video_may_be_called_predictions(tmp_path):
-  for said in ('a', ['a'], [{'caption': 'a'}]):
-    path = write(tmp_path / 'h.json', {'predictions': said, 'v1': 'b'})
+  for output in ('a', ['a'], [{'caption': 'a'}]):
+    path = write(tmp_path / 'h.json', {'predictions': output, 'v1': 'b'})
     assert caption_files.read_hypotheses(path) == {'predictions': 'a', 'v1': 'b'}
 
 

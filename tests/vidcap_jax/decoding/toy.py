@@ -136,14 +136,14 @@ def plain_groups(table, L, K, G, diversity, length_penalty, constraints):
   """Diverse beam search with lists: each group's captions, best first."""
   live, done = [[Hypothesis((), 0.0)] for _ in range(G)], [[] for _ in range(G)]
   for _ in range(L):
-    said = collections.Counter()  # at this step, by the groups before
+    output = collections.Counter()  # at this step, by the groups before
     for g in range(G):
       new = itertools.chain(*(_continuations(table, h, constraints) for h in live[g]))
-      penalised = [(h.log_prob - diversity * said[h.words[-1]], h) for h in new]
+      penalised = [(h.log_prob - diversity * output[h.words[-1]], h) for h in new]
       best = [h for _, h in sorted(penalised, key=lambda pair: -pair[0])[: K // G]]
       done[g] += [h for h in best if h.ended]
       live[g] = [h for h in best if not h.ended]
-      said.update(h.words[-1] for h in live[g])
+      output.update(h.words[-1] for h in live[g])
   by_score = lambda h: -h.score(length_penalty)  # noqa: E731
   return [sorted(d + a, key=by_score)[: K // G] for d, a in zip(done, live)]
 

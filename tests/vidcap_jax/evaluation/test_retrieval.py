@@ -62,7 +62,7 @@ def test_scores():
   assert found['R@1'] == pytest.approx((0.25 + 0.6) / 2)
   assert found['rsum'] == pytest.approx(0.25 + 0.5 + 0.75 + 0.6 + 0.6 + 0.8)
   assert set(found) == {*retrieval.SCORES, *(f'{d}_median_rank' for d in retrieval.DIRECTIONS)}
-  said = retrieval.summary(found)
-  assert 'video to text: R@1 0.2500  R@5 0.5000  R@10 0.7500  median rank 4' in said
-  assert 'text to video: R@1 0.6000  R@5 0.6000  R@10 0.8000  median rank 1' in said
-  assert 'rsum 3.5000' in said
+  output = retrieval.summary(found)
+  assert 'video to text: R@1 0.2500  R@5 0.5000  R@10 0.7500  median rank 4' in output
+  assert 'text to video: R@1 0.6000  R@5 0.6000  R@10 0.8000  median rank 1' in output
+  assert 'rsum 3.5000' in output

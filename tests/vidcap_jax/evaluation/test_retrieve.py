@@ -98,13 +98,13 @@ def test_from_the_command_line(workdir, restored, tmp_path, capsys):
   report = json.loads((tmp_path / 'metrics.json').read_text())
   whole = json.loads((workdir / 'eval' / 'val' / 'metrics.json').read_text())
   assert report == whole
-  said, told = capsys.readouterr()
-  assert '3 videos, ' in said
-  assert told.splitlines() == [
+  output, reported = capsys.readouterr()
+  assert '3 videos, ' in output
+  assert reported.splitlines() == [
     'embedding videos of val: 0/3 videos, compiling',
     f'embedding captions of val: 0/{report["captions"]} captions, compiling',
   ]
-  assert f'text to video: R@1 {report["text_to_video_R@1"]:.4f}' in said
+  assert f'text to video: R@1 {report["text_to_video_R@1"]:.4f}' in output
 
 
 def test_a_split_without_captions(workdir):
@@ -116,9 +116,9 @@ def test_a_split_without_captions(workdir):
 
 def test_a_finished_run_is_not_trained_again(workdir, tiny_data, capsys):
   tiny.run(embedding_config(tiny_data), workdir)
-  said = capsys.readouterr().out
-  assert '[embedding] finished before: best rsum ' in said
-  assert 'loss' not in said
+  output = capsys.readouterr().out
+  assert '[embedding] finished before: best rsum ' in output
+  assert 'loss' not in output
 
 
 def test_an_embedding_makes_no_captions(restored, tiny_run, tiny_data, tmp_path):

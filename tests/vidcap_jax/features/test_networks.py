@@ -91,12 +91,12 @@ def test_vggish_streams(folder):
   assert ((quantised >= 0) & (quantised <= 255)).all()
 
 
-@pytest.mark.parametrize(('name', 'told'), [('c3d_fc7', r'c3d\.pickle'), ('vggish', '10086976')])
-def test_missing_weights_say_what_to_fetch(tmp_path, monkeypatch, name, told):
+@pytest.mark.parametrize(('name', 'message'), [('c3d_fc7', r'c3d\.pickle'), ('vggish', '10086976')])
+def test_missing_weights_say_what_to_fetch(tmp_path, monkeypatch, name, message):
   monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
   with pytest.raises(weights.WeightsError) as error:
     extractors.describe(name)
-  assert told.replace('\\', '') in str(error.value)
+  assert message.replace('\\', '') in str(error.value)
   assert str(tmp_path) in str(error.value)
   assert weights.VARIABLE in str(error.value)
 

@@ -29,8 +29,8 @@ def test_error_names_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys)
   assert extract.main(flags) == 1
   error = capsys.readouterr().err
   assert error.count('\n') == 1
-  for said in ('mine.pth of its authors', str(folder), weights.VARIABLE, '--weights=mine=PATH'):
-    assert said in error
+  for output in ('mine.pth of its authors', str(folder), weights.VARIABLE, '--weights=mine=PATH'):
+    assert output in error
   assert not (tmp_path / 'out').exists()  # found before any work
   assert extract.main([*flags, '--weights=mine']) == 1
   assert 'NAME=PATH' in capsys.readouterr().err

@@ -56,11 +56,11 @@ def test_a_bad_video_does_not_stop_the_others(restored, clips, capsys):
   made = [json.loads(line) for line in out.splitlines()]
   assert [one['video_id'] for one in made] == ['good', 'good']
   assert all(one['caption'] for one in made)
-  told = err.splitlines()
-  assert any(str(clips / 'first' / 'empty.mp4') in line for line in told)
-  assert any(str(clips / 'missing.mp4') in line for line in told)
-  assert f"{clips / 'second' / 'good.mp4'}: a second video called 'good'" in told
-  assert told[-1] == '2 of 4 inputs failed'
+  reported = err.splitlines()
+  assert any(str(clips / 'first' / 'empty.mp4') in line for line in reported)
+  assert any(str(clips / 'missing.mp4') in line for line in reported)
+  assert f"{clips / 'second' / 'good.mp4'}: a second video called 'good'" in reported
+  assert reported[-1] == '2 of 4 inputs failed'
 
 
 def test_an_unexpected_error_stops_only_its_file(restored, clips, capsys, monkeypatch):

@@ -12,7 +12,7 @@ SIZE = 256  # 256 KiB of float32
 
 
 def made(donate: bool):
-  said: list[str] = []
+  output: list[str] = []
 
   @functools.partial(jax.jit, donate_argnums=0 if donate else ())
   def step(state, batch):
@@ -22,7 +22,7 @@ def made(donate: bool):
     last, _ = jax.lax.scan(body, batch['x'][0], batch['x'])
     return {'w': state['w'] + last.T @ last}, last.sum()
 
-  return compile_by_shape(step, said.append), said
+  return compile_by_shape(step, output.append), output
 
 
 def arguments(length: int):
@@ -30,29 +30,29 @@ def arguments(length: int):
 
 
 def test_one_program_for_each_shape():
-  step, said = made(donate=True)
+  step, output = made(donate=True)
   results = [float(step(*arguments(length))[1]) for length in (3, 3, 5, 3)]
   assert results[0] == results[1] == results[3]
-  assert [line for line in said if line.startswith('compiling')] == [
+  assert [line for line in output if line.startswith('compiling')] == [
     'compiling a step: this takes a while',
     'compiling another length',
   ]
-  assert len(said) == 4
+  assert len(output) == 4
 
 
 def test_operations_of_every_round_and_memory_are_logged():
-  step, said = made(donate=True)
+  step, output = made(donate=True)
   state, batch = arguments(40)
   step(state, batch)
   assert state['w'].is_deleted()
   gflop = (40 * 2 * 4 * SIZE**2 + 2 * 4 * SIZE**2) / 1e9
-  found = float(re.search(r'takes (\S+) GFLOP', said[1])[1])
+  found = float(re.search(r'takes (\S+) GFLOP', output[1])[1])
   assert gflop < found < 1.1 * gflop
-  assert 'MiB of arguments' in said[1]
-  assert 'held twice' not in said[1]
+  assert 'MiB of arguments' in output[1]
+  assert 'held twice' not in output[1]
 
 
 def test_a_state_that_is_not_donated_is_logged():
-  step, said = made(donate=False)
+  step, output = made(donate=False)
   step(*arguments(3))
-  assert '0 MiB of the training state is held twice' in said[1]
+  assert '0 MiB of the training state is held twice' in output[1]

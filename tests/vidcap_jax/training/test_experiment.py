@@ -72,11 +72,11 @@ def test_finished_stages_are_not_run_again(two_stages, capsys):
   before = run_results.read_run(workdir)
   times = {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()}
   tiny.run(config, workdir)
-  said = capsys.readouterr().out
-  assert '[first] finished before' in said
-  assert '[second] finished before' in said
-  assert 'loss' not in said
-  assert f'results are in {workdir / "eval"}; to caption videos: ' in said
+  output = capsys.readouterr().out
+  assert '[first] finished before' in output
+  assert '[second] finished before' in output
+  assert 'loss' not in output
+  assert f'results are in {workdir / "eval"}; to caption videos: ' in output
   assert run_results.read_run(workdir) == before
   assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
 
@@ -89,10 +89,10 @@ def test_a_stage_after_finished_ones_is_resumed(two_stages, tmp_path, capsys):
   stages = json.loads((again / 'stages.json').read_text())
   (again / 'stages.json').write_text(json.dumps({'first': stages['first']}))
   tiny.run(config, again)
-  said = capsys.readouterr().out
-  assert '[first] finished before' in said
-  assert f'[second] parameters from {again / "checkpoints" / "first"}' in said
-  assert ', all of them' in said
+  output = capsys.readouterr().out
+  assert '[first] finished before' in output
+  assert f'[second] parameters from {again / "checkpoints" / "first"}' in output
+  assert ', all of them' in output
   assert run_results.read_run(again) == run_results.read_run(workdir)
 
 

@@ -137,8 +137,8 @@ def test_killed_while_rewards_are_compared(finished, tmp_path, capsys):
   shutil.copytree(shots / 'train-5', again)
   assert list(json.loads((again / 'stages.json').read_text())) == ['step1']
   tiny.run(config, again)
-  said = capsys.readouterr().out
-  assert '[joint] restored step 4 ' in said or '[joint] restored step 2 ' in said
+  output = capsys.readouterr().out
+  assert '[joint] restored step 4 ' in output or '[joint] restored step 2 ' in output
   found, expected = run_results.read_run(again), run_results.read_run(workdir)
   for noted in (found, expected):
     for folder in ('checkpoint', 'key_frames'):
@@ -152,9 +152,9 @@ def test_finished_stages_are_not_run_again(finished, capsys):
   config, workdir, _ = finished
   times = {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()}
   tiny.run(config, workdir)
-  said = capsys.readouterr().out
-  assert '[choose] finished before\n' in said
-  assert '[fixed] finished before: best CIDEr ' in said
+  output = capsys.readouterr().out
+  assert '[choose] finished before\n' in output
+  assert '[fixed] finished before: best CIDEr ' in output
   assert {p: p.stat().st_mtime_ns for p in workdir.rglob('*') if p.is_file()} == times
 
 
@@ -200,9 +200,9 @@ def test_videos_without_a_saved_key_frame_are_counted(finished, tiny_data, tmp_p
   kept = {k: v for k, v in restored.key_frames.items() if k != 'v10'}
   restored = restored_of(workdir, key_frames=kept)
   report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'eval')
-  said = "1 of 2 videos have no saved key frame: the model's own is used"
-  assert report['key_frames'] == said
-  assert said in results.summary(report)
+  output = "1 of 2 videos have no saved key frame: the model's own is used"
+  assert report['key_frames'] == output
+  assert output in results.summary(report)
 
   np.save(tmp_path / 'new.npy', np.ones((3, tiny.CHANNELS), np.float32))
   capsys.readouterr()
@@ -226,8 +226,8 @@ def test_training_says_which_videos_have_one(finished, tmp_path, capsys):
     other.stages.fixed.train.init_from = str(workdir)
     other.eval.splits = ()
   tiny.run(other, tmp_path / 'work')
-  said = capsys.readouterr().out
-  assert f"key frames of {file}: 1 of 7 videos have no saved key frame: the model's own" in said
+  output = capsys.readouterr().out
+  assert f"key frames of {file}: 1 of 7 videos have no saved key frame: the model's own" in output
 
 
 # ---------------------------------------------------------------- errors

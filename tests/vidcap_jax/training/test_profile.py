@@ -19,15 +19,15 @@ def test_steps_of_a_profile():
 
 
 def test_a_trace_of_chosen_steps(tmp_path):
-  said: list[str] = []
-  trace = profile.Trace(range(2, 4), range(6), tmp_path / 'profile', said.append)
+  output: list[str] = []
+  trace = profile.Trace(range(2, 4), range(6), tmp_path / 'profile', output.append)
   x = jnp.ones(3)
   for step in range(6):
     trace.before(step, x)
     assert (tmp_path / 'profile').exists() == (step >= 4)  # written when it ends
     x = x + 1
   trace.close()
-  assert said == [f'trace of steps 2 to 3: {tmp_path / "profile"}']
+  assert output == [f'trace of steps 2 to 3: {tmp_path / "profile"}']
   assert list((tmp_path / 'profile').rglob('*.xplane.pb'))
 
 
@@ -44,13 +44,13 @@ def test_a_trace_that_is_cut_short_is_written(tmp_path):
   [(range(4, 16), '4 to 5'), (range(5), '2 to 4'), (range(2), 'none'), (range(6, 6), 'none')],
 )
 def test_steps_of_a_trace_that_are_not_computed(computed, these, tmp_path):
-  said: list[str] = []
-  profile.Trace(range(2, 6), computed, tmp_path / 'profile', said.append)
-  assert said == [f'of steps 2 to 5 that --profile asks for, this run computes {these}']
+  output: list[str] = []
+  profile.Trace(range(2, 6), computed, tmp_path / 'profile', output.append)
+  assert output == [f'of steps 2 to 5 that --profile asks for, this run computes {these}']
 
 
 def test_nothing_is_said_of_traces_that_are_whole(tmp_path):
-  said: list[str] = []
-  profile.Trace(range(0), range(3, 9), tmp_path / 'profile', said.append)
-  profile.Trace(range(3, 9), range(3, 9), tmp_path / 'profile', said.append)
-  assert said == []
+  output: list[str] = []
+  profile.Trace(range(0), range(3, 9), tmp_path / 'profile', output.append)
+  profile.Trace(range(3, 9), range(3, 9), tmp_path / 'profile', output.append)
+  assert output == []

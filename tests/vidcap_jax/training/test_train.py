@@ -66,9 +66,9 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
   config = tiny.small_config(tiny_data)
   config.optimizer.schedule.name = 'cosine'
   tiny.run(config, tmp_path / 'work')
-  said = [line for line in capsys.readouterr().out.splitlines() if 'update skipped' in line]
-  assert [line.split(':')[0] for line in said] == [f'[xe] step {step}' for step in (1, 3, 5, 7)]
-  assert all('videos: ' in line and 'v0' in line and 'loss nan' in line for line in said)
+  output = [line for line in capsys.readouterr().out.splitlines() if 'update skipped' in line]
+  assert [line.split(':')[0] for line in output] == [f'[xe] step {step}' for step in (1, 3, 5, 7)]
+  assert all('videos: ' in line and 'v0' in line and 'loss nan' in line for line in output)
   records = [r for r in read_metric_log(tmp_path / 'work') if r['kind'] == 'train']
   assert [r['skipped'] for r in records] == [1, 1, 2, 2, 3, 3, 4, 4]
   assert [r['loss'] is None for r in records] == [True, False] * 4
@@ -224,6 +224,6 @@ def test_what_crosses_between_host_and_devices(tiny_data, tmp_path, monkeypatch)
 def test_the_state_is_given_away(tiny_data, tmp_path, capsys):
   """Donated whole, so that no second copy of parameters and moments is ever held."""
   tiny.run(tiny.short_config(tiny_data), tmp_path)
-  said = capsys.readouterr().out
-  assert 'a step takes ' in said
-  assert 'held twice' not in said
+  output = capsys.readouterr().out
+  assert 'a step takes ' in output
+  assert 'held twice' not in output

@@ -33,8 +33,8 @@ def test_nan_is_never_best():
 def test_the_line():
   progress = {'best_score': None, 'best_step': None}
   scores = {'CIDEr': 0.25, 'distinct_captions': 7}
-  told = 'step 5 validation: CIDEr 0.2500  7 distinct captions; best CIDEr none yet'
-  assert validation_line(5, scores, progress, 'CIDEr') == told
+  message = 'step 5 validation: CIDEr 0.2500  7 distinct captions; best CIDEr none yet'
+  assert validation_line(5, scores, progress, 'CIDEr') == message
 
 
 def test_a_metric_that_cannot_choose_the_best_checkpoint_is_named(tmp_path):

@@ -188,11 +188,11 @@ def test_other_weights_are_named(tmp_path, monkeypatch):
   path.write_bytes(torch_zip(wrong))
   with pytest.raises(WeightsError) as error:
     c3d.read_parameters(path)
-  told = str(error.value)
-  assert str(path) in told
-  assert 'missing conv3a.bias' in told
-  assert 'unknown head.weight' in told
-  assert 'conv1.weight is (4, 1, 3, 3, 3), expected (4, 3, 3, 3, 3)' in told
+  message = str(error.value)
+  assert str(path) in message
+  assert 'missing conv3a.bias' in message
+  assert 'unknown head.weight' in message
+  assert 'conv1.weight is (4, 1, 3, 3, 3), expected (4, 3, 3, 3, 3)' in message
   path.write_bytes(b'<html>not found</html>')
   with pytest.raises(WeightsError, match='damaged or not a PyTorch file'):
     c3d.read_parameters(path)
@@ -213,7 +213,7 @@ def test_mean_cubes_of_all_layouts(tmp_path, layout):
 
 
 @pytest.mark.parametrize(
-  ('array', 'told'),
+  ('array', 'message'),
   [
     (np.zeros((16, 100, 100, 3)), r'float64 \(16, 100, 100, 3\)'),
     (np.zeros((8, 112, 112, 3)), 'expected real numbers'),
@@ -221,9 +221,9 @@ def test_mean_cubes_of_all_layouts(tmp_path, layout):
     (np.full((16, 112, 112, 3), np.nan, np.float32), 'NaN'),
   ],
 )
-def test_other_mean_cubes_are_refused(tmp_path, array, told):
+def test_other_mean_cubes_are_refused(tmp_path, array, message):
   np.save(tmp_path / 'c3d_mean.npy', array)
-  with pytest.raises(WeightsError, match=told):
+  with pytest.raises(WeightsError, match=message):
     c3d.read_mean(tmp_path / 'c3d_mean.npy')
   (tmp_path / 'c3d_mean.npy').write_bytes(b'')
   with pytest.raises(WeightsError, match='cannot be read'):

@@ -15,5 +15,5 @@ def test_missing_unknown_and_other_shapes():
 def test_long_lists_are_cut():
   names = [f'w{i}' for i in range(6)]
   assert faults({}, dict.fromkeys(names, (1,))) == 'missing w0, w1, w2, w3 and 2 more'
-  told = faults(dict.fromkeys(names, (1,)), dict.fromkeys(names, (2,)))
-  assert told.endswith('w3 is (1,), expected (2,); and 2 other shapes')
+  message = faults(dict.fromkeys(names, (1,)), dict.fromkeys(names, (2,)))
+  assert message.endswith('w3 is (1,), expected (2,); and 2 other shapes')

@@ -108,9 +108,9 @@ def test_description_has_the_hash_of_the_weights(folder):
 def test_missing_weights_say_what_to_fetch(folder):
   with pytest.raises(weights.WeightsError) as error:
     extractors.describe('timm/resnet152')
-  told = str(error.value)
-  assert 'model.safetensors of https://huggingface.co/timm/resnet152.a1h_in1k' in told
-  assert f'resnet152.* in {folder}' in told
+  message = str(error.value)
+  assert 'model.safetensors of https://huggingface.co/timm/resnet152.a1h_in1k' in message
+  assert f'resnet152.* in {folder}' in message
 
 
 def test_other_weights_are_refused(folder):
@@ -124,13 +124,13 @@ def test_other_weights_are_refused(folder):
 
 
 @pytest.mark.parametrize(
-  ('name', 'told'),
+  ('name', 'message'),
   [
     ('resnet151', 'resnet151.*resnet152'),
     ('resnet152.no_such', r'resnet152\.no_such.*resnet152\.a1h_in1k'),
     ('resnet152/pool3', 'timm has no model'),
   ],
 )
-def test_unknown_names(name, told):
-  with pytest.raises(extractors.ExtractorError, match=told):
+def test_unknown_names(name, message):
+  with pytest.raises(extractors.ExtractorError, match=message):
     extractors.get(f'timm/{name}')

@@ -60,14 +60,14 @@ def test_missing_and_other_weights_are_named(folder):
   _, network = torchvision_models.family('r3d_18')
   with pytest.raises(weights.WeightsError) as error:
     network.load(*network.weights())
-  told = str(error.value)
-  assert 'missing fc.bias' in told
-  assert 'unknown extra' in told
-  assert 'fc.weight is (101, 512), expected (400, 512)' in told
+  message = str(error.value)
+  assert 'missing fc.bias' in message
+  assert 'unknown extra' in message
+  assert 'fc.weight is (101, 512), expected (400, 512)' in message
 
 
 @pytest.mark.parametrize(
-  ('name', 'told'),
+  ('name', 'message'),
   [
     ('resnet152', 'unknown; known: .*maskrcnn_resnet50_fpn.*r3d_18.*timm/NAME'),
     ('ssd300_vgg16', 'unknown; known'),
@@ -75,6 +75,6 @@ def test_missing_and_other_weights_are_named(folder):
     (f'{DETECTOR}/grid', "no output 'grid'; it has features, boxes"),
   ],
 )
-def test_unknown_names(name, told):
-  with pytest.raises(extractors.ExtractorError, match=told):
+def test_unknown_names(name, message):
+  with pytest.raises(extractors.ExtractorError, match=message):
     extractors.get(f'torchvision/{name}')

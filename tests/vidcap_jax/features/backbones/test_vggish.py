@@ -97,7 +97,7 @@ def test_reads_pca_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('contents', 'told'),
+  ('contents', 'message'),
   [
     ({'pca_means': np.zeros((128, 1))}, 'missing pca_eigen_vectors'),
     ({'pca_eigen_vectors': np.zeros((64, 128)), 'pca_means': np.zeros(128)}, r'\(64, 128\)'),
@@ -106,10 +106,10 @@ def test_reads_pca_files(tmp_path):
     (None, 'cannot be read'),
   ],
 )
-def test_other_pca_files_are_named(tmp_path, contents, told):
+def test_other_pca_files_are_named(tmp_path, contents, message):
   path = tmp_path / 'pca.npz'
   np.savez(path, **contents) if contents else path.write_bytes(b'PK\x03\x04 no more')
-  with pytest.raises(WeightsError, match=f'pca.npz: .*{told}'):
+  with pytest.raises(WeightsError, match=f'pca.npz: .*{message}'):
     vggish.read_pca(path)
 
 
