@@ -57,10 +57,10 @@ def test_captions_agree_with_the_facts(data_set):
     source = open_split(data_set, split)
     for i in range(len(source)):
       video = source[i]
-      reported = {**facts[video.video_id]}
-      assert reported.pop('split') == split
+      facts_of_video = {**facts[video.video_id]}
+      assert facts_of_video.pop('split') == split
       assert len(video.captions) == clips.CAPTIONS
-      assert all(shapes.named(caption) == reported for caption in video.captions)
+      assert all(shapes.named(caption) == facts_of_video for caption in video.captions)
       assert video.features['cells'].shape == (8, 7, 7, 64)
       assert np.isfinite(video.features['image']).all()
       count += 1

@@ -57,14 +57,14 @@ def test_clips_follow_from_the_seed():
 
 def test_answers_are_balanced(made):
   for name, splits in made.items():
-    message = collections.Counter(tuple(a.word for a in c.answers) for c in splits['train'])
+    answer_counts = collections.Counter(tuple(a.word for a in c.answers) for c in splits['train'])
     if name == 'order':  # half are lights, the others pairs of things
-      lights = [message.pop((word,)) for word in ('rises', 'falls')]
+      lights = [answer_counts.pop((word,)) for word in ('rises', 'falls')]
       assert lights[0] == lights[1] == SIZES['train'] / 4
-    assert max(message.values()) == min(message.values())
+    assert max(answer_counts.values()) == min(answer_counts.values())
     several = {'order': 12, 'event': 12, 'layers': 16, 'fusion': len(THINGS)}
     several |= {'object': len(THINGS) + 1, 'key': len(HELD) + 1}  # one of them: nothing
-    assert len(message) == several[name]
+    assert len(answer_counts) == several[name]
 
 
 def test_order_clips_and_their_reverse_have_the_same_frames(made):
@@ -119,8 +119,8 @@ def test_object_is_visible_only_in_its_cell(made):
   assert share_told(shown, at) == share_told(shown, frame) > 0.99
   for elsewhere in (of_frame, beside, pooled):
     assert share_told(shown, elsewhere) < 0.4
-  message = share_told(made['object'], pooled)  # that there is something, not what
-  assert 0.2 < message < 0.55
+  accuracy = share_told(made['object'], pooled)  # that there is something, not what
+  assert 0.2 < accuracy < 0.55
 
 
 def test_event_is_visible_in_its_frames(made):

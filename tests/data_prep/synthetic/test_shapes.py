@@ -72,11 +72,11 @@ def test_captions_are_complete_and_can_be_parsed():
   longest = quickstart.get_config().data.max_words
   wording = set()
   for i, (facts, order) in enumerate(itertools.product(every_combination(), shapes.ORDERS)):
-    message = dict(zip(shapes.ATTRIBUTES, facts, strict=True), order=order)
-    captions = shapes.captions(clip(video_id=f'x{i}', **message))
+    clip_facts = dict(zip(shapes.ATTRIBUTES, facts, strict=True), order=order)
+    captions = shapes.captions(clip(video_id=f'x{i}', **clip_facts))
     assert len(set(captions)) == 5
     for caption in captions:
-      assert shapes.named(caption) == message, caption
+      assert shapes.named(caption) == clip_facts, caption
       assert len(caption.split()) <= longest  # none is cut in training
     wording |= {word for caption in captions for word in caption.split()}
   assert 50 < len(wording) < 100
@@ -100,12 +100,12 @@ def test_named_is_strict():
 @pytest.mark.parametrize('order', shapes.ORDERS)
 @pytest.mark.parametrize('shape', ['square', 'star'])
 def test_number_of_captions_is_exact(shape, order):
-  message = clip(shape=shape, order=order)
-  most = shapes.most_captions(message)
+  shape_clip = clip(shape=shape, order=order)
+  most = shapes.most_captions(shape_clip)
   assert most == (40 if not order else 24) // (1 if shape == 'square' else 2)
-  assert len(set(shapes.captions(message, most))) == most
+  assert len(set(shapes.captions(shape_clip, most))) == most
   with pytest.raises(ValueError, match=f'{most + 1} captions of x: .*{most}'):
-    shapes.captions(message, most + 1)
+    shapes.captions(shape_clip, most + 1)
 
 
 def seen(image: np.ndarray) -> tuple[float, float, float]:

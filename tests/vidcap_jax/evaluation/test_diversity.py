@@ -12,9 +12,9 @@ def vocabulary():
 
 
 def test_statistics_by_hand(vocabulary):
-  captions_made = ['a man sings', 'a man sings', 'a man runs', 'the dog runs', '']
+  captions = ['a man sings', 'a man sings', 'a man runs', 'the dog runs', '']
   trained = diversity.hash_captions(TRAINED, vocabulary, length=20)
-  assert diversity.describe(captions_made, vocabulary, trained) == {
+  assert diversity.describe(captions, vocabulary, trained) == {
     'distinct_captions': 4,
     'mean_words': 12 / 5,
     'vocabulary_used': 6,  # a, man, sings, runs, the, dog
@@ -23,17 +23,17 @@ def test_statistics_by_hand(vocabulary):
 
 
 @pytest.mark.parametrize(
-  ('captions_made', 'novel'), [("it 's a dog", 0), ('it is a dog', 1), ('a dog', 1)]
+  ('caption', 'novel'), [("it 's a dog", 0), ('it is a dog', 1), ('a dog', 1)]
 )
-def test_captions_are_compared_as_the_vocabulary_splits_them(vocabulary, captions_made, novel):
+def test_captions_are_compared_as_the_vocabulary_splits_them(vocabulary, caption, novel):
   trained = diversity.hash_captions(TRAINED, vocabulary, length=20)
-  assert diversity.describe([captions_made], vocabulary, trained)['novel_captions'] == novel
+  assert diversity.describe([caption], vocabulary, trained)['novel_captions'] == novel
 
 
 def test_training_captions_are_cut_to_the_trained_length(vocabulary):
   trained = diversity.hash_captions(TRAINED, vocabulary, length=4)
-  for captions_made, novel in (('the dog runs', 0), ('the dog runs very fast', 1)):
-    assert diversity.describe([captions_made], vocabulary, trained)['novel_captions'] == novel
+  for caption, novel in (('the dog runs', 0), ('the dog runs very fast', 1)):
+    assert diversity.describe([caption], vocabulary, trained)['novel_captions'] == novel
 
 
 def test_equal_captions_are_hashed_once(vocabulary):

@@ -109,8 +109,8 @@ def test_features_are_read_as_by_the_build(tmp_path, arrays, options, max_frames
 def test_tables_without_ids(tmp_path):
   table = {'feats': numbers(3, 6, 4), 'lens': np.array([6, 6, 6])}
   path = feature_files.write_h5(tmp_path / 'a', table)
-  reported = {'keys': {'image': 'feats'}, 'rows': {'image': 'v0'}}
-  manifest, source = built(tmp_path, {'image': str(path)}, **reported)
+  build_options = {'keys': {'image': 'feats'}, 'rows': {'image': 'v0'}}
+  manifest, source = built(tmp_path, {'image': str(path)}, **build_options)
   provenance = carried(manifest, ['image'])
   assert_same(provenance, str(path), source)
   # Kept in another form they need neither, and have ids of their own.
