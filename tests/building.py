@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 
 from data_prep.dataset.builder import Options
+from vidcap_jax.data.records import open_split
 from vidcap_jax.features import extractors
 
 ROWS = [
@@ -48,3 +49,26 @@ def arguments(source) -> list[str]:
 def described(*names, how=None):
   """Descriptions of streams that have the names of their extractors."""
   return {name: extractors.describe(name, how) for name in names}
+
+
+def read_features(source, split='train') -> dict[str, dict[str, np.ndarray]]:
+  """Video id -> the features by stream of a built split."""
+  return {v.video_id: v.features for v in open_split(source / 'out', split)}
+
+
+def write_stream(source, stream, array_of) -> str:
+  """Writes features of v1 to v5; returns their folder.
+
+  Args:
+    array_of: number of the video -> its array.
+  """
+  (source / stream).mkdir(exist_ok=True)
+  for n in range(1, 6):
+    np.save(source / stream / f'v{n}.npy', array_of(n))
+  return str(source / stream)
+
+
+def files_below(folder: pathlib.Path) -> dict[str, bytes]:
+  """The files below a folder by their path there."""
+  paths = sorted(path for path in folder.rglob('*') if path.is_file())
+  return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -1,11 +1,13 @@
 """Writes features in each supported form, for tests."""
 
+import contextlib
 import io
 import pathlib
 import pickle
 import tarfile
+import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import h5py
 import lmdb
@@ -166,3 +168,10 @@ class Runs:
 
   def __reduce__(self):
     return self.call
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[pathlib.Path]:
+  """A fresh folder for each example of a property test."""
+  with tempfile.TemporaryDirectory(prefix='features_') as path:
+    yield pathlib.Path(path)

@@ -143,6 +143,12 @@ def run(config: ConfigDict, workdir, recipe=None) -> pathlib.Path:
   return pathlib.Path(workdir)
 
 
+def read_params(workdir: pathlib.Path):
+  """The parameters of the last checkpoint of the stage xe, as saved."""
+  folder = workdir / 'checkpoints' / 'xe'
+  return checkpoint.read_params_as_saved(folder / str(checkpoint.steps(folder)[-1]))
+
+
 @contextlib.contextmanager
 def without_java():
   """Splits captions at spaces: for the words of this data set that is what the tokeniser does."""

@@ -67,3 +67,12 @@ def write_video(
           file.mux(audio.encode(ready))
       file.mux(audio.encode())
   return path
+
+
+def write_folder(folder):
+  """Writes v0 to v4, of which v1 has no sound, and a file that is no video; returns the folder."""
+  for i in range(5):
+    sound = None if i == 1 else tone(1 + i / 2, 200 * (i + 1))
+    write_video(folder / f'v{i}.mp4', ramp(10 + 3 * i), sound=sound)
+  (folder / 'broken.mp4').write_text('no video')
+  return folder

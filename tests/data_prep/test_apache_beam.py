@@ -8,6 +8,7 @@ import pytest
 
 from data_prep import apache_beam, build, extract
 from tests import video_files
+from tests.building import files_below
 
 beam = pytest.importorskip('apache_beam', reason='the extra "beam" is not installed')
 
@@ -16,20 +17,7 @@ FLAGS = ('--', '--runner=DirectRunner')
 
 @pytest.fixture(scope='module')
 def videos(tmp_path_factory) -> pathlib.Path:
-  folder = tmp_path_factory.mktemp('videos')
-  for i in range(5):
-    sound = None if i == 1 else video_files.tone(1 + i / 2, 200 * (i + 1))
-    video_files.write_video(folder / f'v{i}.mp4', video_files.ramp(10 + 3 * i), sound=sound)
-  (folder / 'broken.mp4').write_text('no video')
-  return folder
-
-
-def files_of(folder: pathlib.Path) -> dict[str, bytes]:
-  return {
-    path.relative_to(folder).as_posix(): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
+  return video_files.write_folder(tmp_path_factory.mktemp('videos'))
 
 
 @pytest.fixture(scope='module')
@@ -43,7 +31,7 @@ def features(videos, tmp_path_factory) -> tuple[pathlib.Path, pathlib.Path]:
 
 
 def test_features_are_the_same(features):
-  here, there = map(files_of, features)
+  here, there = map(files_below, features)
   assert list(here) == list(there)
   assert len(here) == 2 * 6 + 1  # five videos and stream.json of two streams; failures.json
   for name in here:
@@ -57,12 +45,12 @@ def test_features_are_the_same(features):
 
 def test_beam_resumes_a_local_extraction(videos, features, capsys):
   here, _ = features
-  before = files_of(here)
+  before = files_below(here)
   (here / 'image' / 'v2.npy').unlink()
   flags = [f'--videos={videos}', '--streams=image:random_sequence@every=5,sound:random_sound']
   assert apache_beam.main(['extract', *flags, f'--out={here}', *FLAGS]) == 1
   assert '1 videos extracted, 4 kept' in capsys.readouterr().out
-  assert files_of(here) == before
+  assert files_below(here) == before
 
 
 @pytest.fixture
@@ -88,7 +76,7 @@ def flags(features, tmp_path) -> list[str]:
 def test_records_are_the_same(flags, tmp_path, capsys):
   assert build.main([*flags, f'--out={tmp_path / "here"}']) == 0
   assert apache_beam.main(['build', *flags, f'--out={tmp_path / "there"}', *FLAGS]) == 0
-  here, there = files_of(tmp_path / 'here'), files_of(tmp_path / 'there')
+  here, there = files_below(tmp_path / 'here'), files_below(tmp_path / 'there')
   assert sum('train.array_record' in name for name in here) > 1
   assert here == there
 
@@ -108,7 +96,7 @@ def test_bad_features_give_the_same_errors(flags, features, tmp_path, capsys):
     for name, program in (('here', build.main), ('there', apache_beam.main)):
       own = [*flags, f'--out={tmp_path / name}', '--bad=skip']
       assert program(own if name == 'here' else ['build', *own, *FLAGS]) == 0
-    assert files_of(tmp_path / 'here') == files_of(tmp_path / 'there')
+    assert files_below(tmp_path / 'here') == files_below(tmp_path / 'there')
   finally:
     bad.write_bytes(good)
 

@@ -11,6 +11,7 @@ import pytest
 
 from data_prep import apache_beam, build, dask_engine, extract
 from tests import video_files
+from tests.building import files_below
 from vidcap_jax.features import extract_folder, extractors, video_folder
 from vidcap_jax.features.formats.folder import FolderReader
 from vidcap_jax.features.workers import Died
@@ -19,6 +20,11 @@ dask = pytest.importorskip('dask', reason='the extra "dask" is not installed')
 distributed = pytest.importorskip('distributed', reason='the extra "dask" is not installed')
 
 STREAMS = 'image:random_sequence@every=5,sound:random_sound'
+
+
+@pytest.fixture(scope='module')
+def videos(tmp_path_factory) -> pathlib.Path:
+  return video_files.write_folder(tmp_path_factory.mktemp('videos'))
 
 
 @pytest.fixture(scope='module')
@@ -46,16 +52,6 @@ def client(cluster, engine):
 
 
 @pytest.fixture(scope='module')
-def videos(tmp_path_factory) -> pathlib.Path:
-  folder = tmp_path_factory.mktemp('videos')
-  for i in range(5):
-    sound = None if i == 1 else video_files.tone(1 + i / 2, 200 * (i + 1))
-    video_files.write_video(folder / f'v{i}.mp4', video_files.ramp(10 + 3 * i), sound=sound)
-  (folder / 'broken.mp4').write_text('no video')
-  return folder
-
-
-@pytest.fixture(scope='module')
 def features(videos, tmp_path_factory) -> pathlib.Path:
   """Features extracted in this process."""
   out = tmp_path_factory.mktemp('features')
@@ -64,18 +60,10 @@ def features(videos, tmp_path_factory) -> pathlib.Path:
   return out
 
 
-def files_of(folder: pathlib.Path) -> dict[str, bytes]:
-  return {
-    path.relative_to(folder).as_posix(): path.read_bytes()
-    for path in sorted(folder.rglob('*'))
-    if path.is_file()
-  }
-
-
 def assert_same_features(one: pathlib.Path, other: pathlib.Path) -> None:
   reports = [json.loads((folder / 'failures.json').read_text()) for folder in (one, other)]
   assert reports[0] == reports[1]  # in the order of completion, which varies
-  first, second = files_of(one), files_of(other)
+  first, second = files_below(one), files_below(other)
   assert first.keys() == second.keys()
   assert [name for name in first if first[name] != second[name]] in ([], ['failures.json'])
 
@@ -146,9 +134,9 @@ def test_records_are_the_same_when_a_worker_is_killed(features, engine, tmp_path
   out = tmp_path / 'cluster'
   assert apache_beam.main(['build', f'--engine={engine}', *flags, f'--out={out}']) == 0
   assert not kill.exists()
-  local = files_of(tmp_path / 'local')
+  local = files_below(tmp_path / 'local')
   assert sum('train.array_record' in name for name in local) > 1
-  assert files_of(out) == local
+  assert files_below(out) == local
 
 
 def test_a_job_that_kills_its_workers_does_not_stop_the_others(client, cluster, monkeypatch):

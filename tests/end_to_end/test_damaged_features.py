@@ -1,31 +1,15 @@
 """Each video of damaged features is in the data set or named with its reason."""
 
-import contextlib
-import pathlib
-import shutil
-import tempfile
-from collections.abc import Iterator
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.dataset.builder import build
 from tests.building import options
-from tests.feature_files import npy
+from tests.feature_files import npy, temporary_folder
 from vidcap_jax.data.records import open_split
 
 ARRAYS = {f'v{n}': np.arange(n * 4, dtype=np.float32).reshape(n, 4) for n in (1, 2, 3)}
-
-
-@contextlib.contextmanager
-def folder() -> Iterator[pathlib.Path]:
-  """A fresh one for each example."""
-  path = pathlib.Path(tempfile.mkdtemp(prefix='features_'))
-  try:
-    yield path
-  finally:
-    shutil.rmtree(path)
 
 
 WRONG = {
@@ -48,7 +32,7 @@ FAULTS = st.sampled_from(['fine', 'absent', 'zero bytes', 'truncated', *WRONG])
 def test_each_video_is_in_the_data_set_or_named_with_its_reason(faults):
   """Most videos are fine: they say what the others should be like."""
   faults = ['fine'] * 7 + faults
-  with folder() as path:
+  with temporary_folder() as path:
     rows = [f'v{n},a dog,train' for n in range(len(faults))]
     (path / 'clips.csv').write_text('\n'.join(['video_id,caption,split', *rows]))
     (path / 'image').mkdir()

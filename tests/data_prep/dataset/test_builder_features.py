@@ -5,47 +5,37 @@ import pytest
 
 from data_prep.dataset.builder import build
 from data_prep.report.summary import underflow_notes
-from tests.building import options, values
+from tests.building import options, read_features, values, write_stream
 from tests.feature_files import npz
 from vidcap_jax.data.batch import subsample
-from vidcap_jax.data.records import open_split
 from vidcap_jax.errors import DataError
-
-
-def records(source, split='train'):
-  return {v.video_id: v.features for v in open_split(source / 'out', split)}
-
-
-def write(source, stream, shape_of):
-  (source / stream).mkdir(exist_ok=True)
-  for n in range(1, 6):
-    np.save(source / stream / f'v{n}.npy', shape_of(n))
-  return str(source / stream)
 
 
 @pytest.mark.parametrize('by', ['option', 'sidecar'])
 def test_layout(source, by):
-  write(source, 'image', lambda n: values(f'v{n}', (1, 4, n)))
+  write_stream(source, 'image', lambda n: values(f'v{n}', (1, 4, n)))
   if by == 'sidecar':
     (source / 'image' / 'stream.json').write_text('{"layout": "1CT"}')
   build(options(source, layouts={'image': '1CT'} if by == 'option' else {}))
   expected = values('v3', (1, 4, 3))[0].T.astype(np.float16)
-  np.testing.assert_array_equal(records(source)['v3']['image'], expected, strict=True)
+  np.testing.assert_array_equal(read_features(source)['v3']['image'], expected, strict=True)
 
 
 def test_square_arrays_need_a_declaration(source):
-  write(source, 'image', lambda n: values(f'v{n}', (4, 4)))
+  write_stream(source, 'image', lambda n: values(f'v{n}', (4, 4)))
   with pytest.raises(DataError, match=r'\(4, 4\).*--layout=image=TC'):
     build(options(source))
   build(options(source, layouts={'image': 'CT'}))
-  assert np.array_equal(records(source)['v1']['image'], values('v1', (4, 4)).T.astype(np.float16))
+  assert np.array_equal(
+    read_features(source)['v1']['image'], values('v1', (4, 4)).T.astype(np.float16)
+  )
 
 
 def test_too_many_frames(source):
-  write(source, 'image', lambda n: values(f'v{n}', (n * 4, 4)))
+  write_stream(source, 'image', lambda n: values(f'v{n}', (n * 4, 4)))
   manifest, _ = build(options(source, max_frames={'image': 8}))
   assert manifest.stream('image').longest == 8
-  found = records(source)
+  found = read_features(source)
   assert {name: len(f['image']) for name, f in found.items()} == {'v3': 8, 'v1': 4, 'v5': 8}
   whole = values('v3', (12, 4)).astype(np.float16)
   np.testing.assert_array_equal(found['v3']['image'], whole[subsample(12, 8)], strict=True)
@@ -69,12 +59,12 @@ def test_regions_with_the_highest_scores_are_kept(source):
   }
   manifest, _ = build(options(source, **changes, max_regions={'objects': 2}))
   assert manifest.stream('objects').most_regions == 2
-  found = records(source)
+  found = read_features(source)
   expected = np.stack([regions[0, [1, 3]], regions[1, [0, 1]]])
   np.testing.assert_array_equal(found['v3']['objects'], expected)
   np.testing.assert_array_equal(found['v1']['objects'], regions[:, :2])
   build(options(source, **changes, max_regions={'objects': 9}))
-  np.testing.assert_array_equal(records(source)['v3']['objects'], regions)
+  np.testing.assert_array_equal(read_features(source)['v3']['objects'], regions)
   for wrong, match in (
     (scores[:, :4], r'scores are float64 of shape \(2, 4\)'),
     (scores * np.nan, 'NaN'),
@@ -90,7 +80,7 @@ def test_regions_with_the_highest_scores_are_kept(source):
 def test_values_too_small_for_float16_are_counted_and_named(source):
   logits = 10 * np.random.default_rng(0).normal(size=(3, 1000))
   softmax = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-  write(source, 'image', lambda n: softmax)
+  write_stream(source, 'image', lambda n: softmax)
   manifest, _ = build(options(source))
   nonzero, lost = manifest.coverage['train']['underflow']['image']
   assert nonzero == 3 * 3000
@@ -106,7 +96,7 @@ def test_values_too_small_for_float16_are_counted_and_named(source):
 def test_a_few_values_too_small_for_float16_are_counted_but_not_named(source):
   image = np.ones((3, 2000))
   image[1, 7] = 1e-10
-  write(source, 'image', lambda n: image)
+  write_stream(source, 'image', lambda n: image)
   manifest, _ = build(options(source))
   assert manifest.coverage['val']['underflow'] == {'image': [6000, 1]}
   assert underflow_notes(manifest) == []

@@ -5,32 +5,13 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.vidcap_jax.training.test_train import WithInf
-from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.data.records import open_split
-from vidcap_jax.training import compiled, divergence, train_data
+from vidcap_jax.training import compiled, divergence
 
 
 @pytest.fixture(autouse=True)
 def _quick():
   with tiny.without_java():
     yield
-
-
-@pytest.fixture
-def with_inf(monkeypatch):
-  """v0, whose one caption comes in every second step, is broken."""
-
-  def broken(directory, split):
-    source = open_split(directory, split)
-    return WithInf(source, 'v0') if split == 'train' else source
-
-  monkeypatch.setattr(train_data, 'open_split', broken)
-
-
-def params_of(workdir):
-  step = checkpoint.steps(workdir / 'checkpoints' / 'xe')[-1]
-  return checkpoint.read_params_as_saved(workdir / 'checkpoints' / 'xe' / str(step))
 
 
 def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
@@ -62,4 +43,6 @@ def test_a_learning_rate_that_is_not_finite(tiny_data, tmp_path):
   config.optimizer.learning_rate = float('nan')
   with pytest.raises(divergence.Diverged, match='4 updates were not finite'):
     tiny.run(config, tmp_path / 'work')
-  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
+  assert all(
+    np.isfinite(leaf).all() for leaf in jax.tree.leaves(tiny.read_params(tmp_path / 'work'))
+  )

@@ -1,6 +1,5 @@
 """Updates that are not finite, how batches weigh, and what is found before a stage trains."""
 
-import dataclasses
 import pathlib
 
 import jax
@@ -14,7 +13,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.training import compiled, experiment, train_data, trainer
+from vidcap_jax.training import compiled, experiment, trainer
 from vidcap_jax.training.metric_log import TIMING, MetricLog, read_metric_log
 from vidcap_jax.training.optimizer import make_schedule
 
@@ -26,40 +25,6 @@ def _quick():
 
 
 # ---------------------------------------------------------------- updates that are not finite
-
-
-@dataclasses.dataclass(frozen=True)
-class WithInf:
-  """A split in which the features of one video are infinite."""
-
-  source: object
-  video_id: str
-
-  def __len__(self):
-    return len(self.source)
-
-  def __getitem__(self, index):
-    video = self.source[index]
-    if video.video_id != self.video_id:
-      return video
-    image = np.full_like(video.features['image'], np.inf)
-    return dataclasses.replace(video, features={'image': image})
-
-
-@pytest.fixture
-def with_inf(monkeypatch):
-  """v0, whose one caption comes in every second step, is broken."""
-
-  def broken(directory, split):
-    source = open_split(directory, split)
-    return WithInf(source, 'v0') if split == 'train' else source
-
-  monkeypatch.setattr(train_data, 'open_split', broken)
-
-
-def params_of(workdir):
-  step = checkpoint.steps(workdir / 'checkpoints' / 'xe')[-1]
-  return checkpoint.read_params_as_saved(workdir / 'checkpoints' / 'xe' / str(step))
 
 
 def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, capsys):
@@ -76,7 +41,9 @@ def test_updates_that_are_not_finite_are_skipped(tiny_data, tmp_path, with_inf, 
   schedule = make_schedule(config.optimizer, 2, 8)
   rates = [r['learning_rate'] for r in records[1::2]]  # the optimiser has seen four steps
   np.testing.assert_allclose(rates, [schedule(i) for i in range(4)], rtol=1e-6)
-  assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(params_of(tmp_path / 'work')))
+  assert all(
+    np.isfinite(leaf).all() for leaf in jax.tree.leaves(tiny.read_params(tmp_path / 'work'))
+  )
 
 
 def test_grouped_batches_are_divided_by_their_mean_number_of_words(
@@ -117,7 +84,7 @@ def test_caches_change_nothing_and_bfloat16_little(tiny_data, tmp_path):
   losses = [[r['loss'] for r in run if r['kind'] == 'train'] for run in (records, rounded)]
   assert len(losses[0]) == 3
   assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.02)
-  kept = {leaf.dtype for leaf in jax.tree.leaves(params_of(tmp_path / 'bfloat16'))}
+  kept = {leaf.dtype for leaf in jax.tree.leaves(tiny.read_params(tmp_path / 'bfloat16'))}
   assert kept == {np.dtype(np.float32)}
 
 

@@ -16,13 +16,6 @@ from vidcap_jax.features.backbones import (  # noqa: E402
 DETECTOR = 'fasterrcnn_mobilenet_v3_large_320_fpn'
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-  monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
-  (tmp_path / 'torchvision').mkdir()
-  return tmp_path / 'torchvision'
-
-
 @pytest.mark.parametrize(
   ('name', 'size', 'scale', 'window', 'shape', 'grid'),
   [
@@ -46,17 +39,17 @@ def test_video_networks(name, size, scale, window, shape, grid):
     assert torchvision_models.family(f'{name}/grid')[0].shape == (None, *grid)
 
 
-def test_missing_and_other_weights_are_named(folder):
+def test_missing_and_other_weights_are_named(torchvision_folder):
   with pytest.raises(weights.WeightsError) as error:
     extractors.describe('torchvision/r3d_18')
   assert 'https://download.pytorch.org/models/r3d_18' in str(error.value)
-  assert str(folder) in str(error.value)
+  assert str(torchvision_folder) in str(error.value)
 
   state = torchvision_videos.build('r3d_18').state_dict()
   del state['fc.bias']
   state['fc.weight'] = torch.zeros(101, 512)
   state['extra'] = torch.zeros(1)
-  torch.save(state, folder / 'r3d_18.pth')
+  torch.save(state, torchvision_folder / 'r3d_18.pth')
   _, network = torchvision_models.family('r3d_18')
   with pytest.raises(weights.WeightsError) as error:
     network.load(*network.weights())

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from vidcap_jax.features import weights
-
 REASON = 'the extra "torch" is not installed'
 torch = pytest.importorskip('torch', reason=REASON)
 torchvision = pytest.importorskip('torchvision', reason=REASON)
@@ -17,26 +15,19 @@ from vidcap_jax.features.backbones import (  # noqa: E402
 DETECTOR = 'fasterrcnn_mobilenet_v3_large_320_fpn'
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-  monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
-  (tmp_path / 'torchvision').mkdir()
-  return tmp_path / 'torchvision'
-
-
-def random_detector(folder):
+def random_detector(torchvision_folder):
   torch.manual_seed(0)
   model = torchvision_regions.build(DETECTOR)
   with torch.no_grad():  # so that random weights are sure of something
     model.roi_heads.box_predictor.cls_score.weight.mul_(10)
     model.roi_heads.box_predictor.cls_score.bias[7] = 3.0
     model.roi_heads.box_predictor.cls_score.bias[9] = 2.0
-  torch.save(model.state_dict(), folder / f'{DETECTOR}.pth')
+  torch.save(model.state_dict(), torchvision_folder / f'{DETECTOR}.pth')
   return model.eval()
 
 
-def test_regions(folder):
-  model = random_detector(folder)
+def test_regions(torchvision_folder):
+  model = random_detector(torchvision_folder)
   features, network = torchvision_models.family(DETECTOR)
   boxes, same = torchvision_models.family(f'{DETECTOR}/boxes')
   most = torchvision_regions.MAX_REGIONS
@@ -65,8 +56,8 @@ def test_regions(folder):
     assert (np.abs(pooled[:count]).max(1) > 0).all()
 
 
-def test_region_features_are_those_of_the_boxes(folder):
-  model = random_detector(folder)
+def test_region_features_are_those_of_the_boxes(torchvision_folder):
+  model = random_detector(torchvision_folder)
   _, network = torchvision_models.family(DETECTOR)
   frames = np.random.default_rng(1).integers(0, 256, (1, 64, 64, 3), dtype=np.uint8)
   found = network.load(*network.weights())(frames, ('features', 'boxes'))
@@ -83,11 +74,11 @@ def test_region_features_are_those_of_the_boxes(folder):
   np.testing.assert_allclose(found['features'][0, :1], answer, rtol=1e-3, atol=1e-3)
 
 
-def test_frames_without_regions_are_zeros(folder):
+def test_frames_without_regions_are_zeros(torchvision_folder):
   model = torchvision_regions.build(DETECTOR)
   with torch.no_grad():
     model.roi_heads.box_predictor.cls_score.bias[0] = 100.0  # background
-  torch.save(model.state_dict(), folder / f'{DETECTOR}.pth')
+  torch.save(model.state_dict(), torchvision_folder / f'{DETECTOR}.pth')
   _, network = torchvision_models.family(DETECTOR)
   frames = np.zeros((1, 64, 64, 3), np.uint8)
   found = network.load(*network.weights())(frames, ('features', 'boxes'))

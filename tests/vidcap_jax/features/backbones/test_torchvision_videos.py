@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from vidcap_jax.features import weights
-
 REASON = 'the extra "torch" is not installed'
 torch = pytest.importorskip('torch', reason=REASON)
 torchvision = pytest.importorskip('torchvision', reason=REASON)
@@ -15,17 +13,10 @@ from vidcap_jax.features.backbones import (  # noqa: E402
 )
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-  monkeypatch.setenv(weights.VARIABLE, str(tmp_path))
-  (tmp_path / 'torchvision').mkdir()
-  return tmp_path / 'torchvision'
-
-
-def test_outputs_of_windows_equal_the_networks(folder):
+def test_outputs_of_windows_equal_the_networks(torchvision_folder):
   torch.manual_seed(0)
   model = torchvision_videos.build('r3d_18')
-  torch.save(model.state_dict(), folder / 'r3d_18.pth')
+  torch.save(model.state_dict(), torchvision_folder / 'r3d_18.pth')
   extractor, network = torchvision_models.family('r3d_18/grid')
   windows = np.random.default_rng(0).integers(0, 256, (2, 4, 48, 48, 3), dtype=np.uint8)
   found = network.load(*network.weights())(windows, ('pooled', 'grid'))

@@ -3,16 +3,21 @@
 import contextlib
 import pathlib
 import pickle
-import shutil
-import tempfile
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.feature_files import WRITERS, npy, npz, torch_zip, write_lmdb, write_tar
+from tests.feature_files import (
+  WRITERS,
+  npy,
+  npz,
+  temporary_folder,
+  torch_zip,
+  write_lmdb,
+  write_tar,
+)
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.formats import FeatureReader, open_features
@@ -30,16 +35,6 @@ names = st.text(
   min_size=1,
   max_size=5,
 )
-
-
-@contextlib.contextmanager
-def folder() -> Iterator[pathlib.Path]:
-  """A fresh one for each example."""
-  path = pathlib.Path(tempfile.mkdtemp(prefix='features_'))
-  try:
-    yield path
-  finally:
-    shutil.rmtree(path)
 
 
 def damaged(data: bytes, damage) -> bytes:
@@ -82,7 +77,7 @@ def open_damaged(path: pathlib.Path) -> FeatureReader | None:
 def test_one_damaged_file_of_a_folder(form, damage):
   array = ARRAYS['v3']
   write = {'npy': npy, 'npz': lambda a: npz({'x': a}), 'pkl': pickled, 'pth': torch_of}
-  with folder() as path:
+  with temporary_folder() as path:
     (path / 'a.npy').write_bytes(npy(array))
     (path / f'b.{form}').write_bytes(damaged(write[form](array), damage))
     found = read_all(open_features('image', path), path)
@@ -100,7 +95,7 @@ def torch_of(array) -> bytes:
 @settings(max_examples=250, derandomize=True)  # The HDF5 library is not ours to fuzz at random.
 @given(st.sampled_from(['npz', 'pickle', 'torch', 'tar', 'h5']), DAMAGE)
 def test_one_damaged_file_of_all_videos(form, damage):
-  with folder() as path:
+  with temporary_folder() as path:
     file = WRITERS[form](path / 'image', ARRAYS)
     file.write_bytes(damaged(file.read_bytes(), damage))
     if reader := open_damaged(file):
@@ -109,7 +104,7 @@ def test_one_damaged_file_of_all_videos(form, damage):
 
 @pytest.mark.parametrize('form', ['npz', 'pickle', 'torch', 'tar', 'h5', 'lmdb'])
 def test_truncated_files_are_errors(form):
-  with folder() as path:
+  with temporary_folder() as path:
     file = WRITERS[form](path / 'image', ARRAYS)
     file = file / 'data.mdb' if file.is_dir() else file
     whole = file.read_bytes()
@@ -128,7 +123,7 @@ def test_truncated_files_are_errors(form):
 def test_damaged_values_of_stores(write, damage):
   value = damaged(write(ARRAYS['v2']), damage)
   whole = npy(ARRAYS['v3'])
-  with folder() as path:
+  with temporary_folder() as path:
     for file in (
       write_lmdb(path / 'store', {'a': whole, 'b': value}),
       write_tar(path / 'tar', {'a.npy': whole, 'b.pkl': value}),
@@ -141,7 +136,7 @@ def test_damaged_values_of_stores(write, damage):
 @settings(max_examples=25)
 @given(st.sampled_from(['dataset_info.json', 'features.json']), DAMAGE)
 def test_damaged_descriptions_of_tfds(name, damage):
-  with folder() as path:
+  with temporary_folder() as path:
     WRITERS['tfds'](path / 'mine', ARRAYS)
     file = path / 'mine' / name
     file.write_bytes(damaged(file.read_bytes(), damage))
@@ -153,7 +148,7 @@ def test_damaged_descriptions_of_tfds(name, damage):
 @given(st.sampled_from(['npz', 'pickle', 'torch', 'h5', 'lmdb']), st.sets(names, max_size=4))
 def test_all_names_are_found(form, ids):
   arrays = {name: np.full((1, 4), i, np.float32) for i, name in enumerate(sorted(ids))}
-  with folder() as path:
+  with temporary_folder() as path:
     try:
       file = WRITERS[form](path / 'image', arrays)
     except (ValueError, UnicodeError):  # The form can't hold them.

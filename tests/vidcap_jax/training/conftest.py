@@ -1,0 +1,38 @@
+"""A split with a broken video."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from vidcap_jax.data.records import open_split
+from vidcap_jax.training import train_data
+
+
+@dataclasses.dataclass(frozen=True)
+class WithInf:
+  """A split in which the features of one video are infinite."""
+
+  source: object
+  video_id: str
+
+  def __len__(self):
+    return len(self.source)
+
+  def __getitem__(self, index):
+    video = self.source[index]
+    if video.video_id != self.video_id:
+      return video
+    image = np.full_like(video.features['image'], np.inf)
+    return dataclasses.replace(video, features={'image': image})
+
+
+@pytest.fixture
+def with_inf(monkeypatch):
+  """v0, whose one caption comes in every second step, is broken."""
+
+  def broken(directory, split):
+    source = open_split(directory, split)
+    return WithInf(source, 'v0') if split == 'train' else source
+
+  monkeypatch.setattr(train_data, 'open_split', broken)
