@@ -4,7 +4,9 @@ Each has its own test, so that a release that removes one fails here, by name, a
 command. docs/install.md lists them.
 """
 
+import dataclasses
 import importlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +19,7 @@ from flax import linen as nn
   [
     ('array_record.python.array_record_module', 'ArrayRecordReader'),
     ('array_record.python.array_record_module', 'ArrayRecordWriter'),
+    ('flax.core.tracers', 'current_trace'),
     ('jax.core', 'max_dim'),  # documented only with shape polymorphism
     ('jax.extend.core', 'ClosedJaxpr'),
     ('jax.extend.core', 'jaxpr_as_fun'),
@@ -65,6 +68,46 @@ def test_intercepted_methods_know_their_module():
   with nn.intercept_methods(intercept):
     nn.Sequential([nn.Dense(2)]).init(jax.random.key(0), jnp.zeros((1, 3)))
   assert ('__call__', ('layers_0',)) in calls
+
+
+def test_transformations_change_the_trace():
+  """``vidcap_jax.models.contract`` finds ``StepDense`` under ``jax.checkpoint`` by it."""
+  from flax.core import tracers
+
+  traces = []
+
+  def note(x):
+    traces.append(tracers.current_trace())
+    return x
+
+  def both(x):
+    return jax.checkpoint(note)(note(x))
+
+  jax.eval_shape(both, 1.0)
+  assert traces[0] != traces[1]
+
+
+def test_what_a_config_says_of_wrong_keys_and_types():
+  """``vidcap_jax.config_files`` finds the key and the types in these messages."""
+  from ml_collections import ConfigDict
+
+  from vidcap_jax import config_files
+
+  config = ConfigDict({'a': 1}).lock()
+  with pytest.raises(
+    (AttributeError, KeyError), match='Key "b" does not exist and cannot be added'
+  ):
+    config.b = 1
+  with pytest.raises(TypeError) as error:
+    config.a = 'x'
+  assert re.search(config_files._OTHER_TYPE, str(error.value), re.DOTALL)[1] == 'a'
+
+
+def test_dataclasses_know_whether_they_are_frozen():
+  """``vidcap_jax.models.contract`` refuses configs that are not."""
+  frozen = dataclasses.make_dataclass('Frozen', ['a'], frozen=True)
+  assert frozen.__dataclass_params__.frozen
+  assert not dataclasses.make_dataclass('Mutable', ['a']).__dataclass_params__.frozen
 
 
 @pytest.mark.parametrize(
