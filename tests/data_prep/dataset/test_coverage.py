@@ -6,15 +6,14 @@ import numpy as np
 
 from data_prep.dataset.builder import build
 from data_prep.report.summary import metric_word_notes
-from tests.building import options
-from tests.data_prep.dataset.test_builder_features import write
+from tests.building import options, write_stream
 
 
 def test_coverage(source):
   (source / 'image' / 'v1.npy').unlink()
   np.save(source / 'image' / 'v3.npy', np.full((2, 4), 1e6))
   (source / 'clips.csv').open('a').write('\nv6,,train\nv7,x,val')
-  write(source, 'audio', lambda n: np.ones((n % 2, 2)))
+  write_stream(source, 'audio', lambda n: np.ones((n % 2, 2)))
   np.save(source / 'image' / 'v6.npy', np.ones((2, 4)))
   np.save(source / 'audio' / 'v6.npy', np.ones((2, 2)))
   manifest, _ = build(
