@@ -1,26 +1,37 @@
 """Reads finished runs: the config file and variant of a workdir, and its scores.
 
+A workdir counts once for its own variant, and once for each other variant of its config file whose
+stages are all among its own: a late fusion also trains the branches that it chooses between.
+
 The package ``configs`` is imported by name, in ``_config_file``, and its config files are loaded
 from their path: ``configs`` is the user's to change, like the files that ``--config`` names, and
 nothing in ``vidcap_jax`` imports it. Only what reads the runs of published tables needs it.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import json
+import os
 import pathlib
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
+
+from ml_collections import ConfigDict
 
 from vidcap_jax import config_files, variants
 from vidcap_jax.config_diff import as_saved, differences
 from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.evaluation import results
 
 # Settings that don't change what is trained: where the data is, the seed, devices, logging.
 _RUN_SETTINGS = (
   *('source', 'seed', 'seeds', 'data.dir', 'data.threads', 'data.workers', 'data.recipe'),
   *('eval.batch_size', 'eval.splits', 'checkpoint', 'log', 'mesh'),
 )
+_UNREADABLE = (ConfigError, OSError, ValueError, KeyError, TypeError, IndexError)
 _NEEDED = ('VARIANTS', 'get_config')  # what a config file must define for its runs to be read
 
 
@@ -42,17 +53,20 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A workdir whose config file and variant are known.
+  """Scores of a workdir, or of an ensemble, whose config file and variant are known.
 
   Attributes:
-    workdir: the folder.
-    config: the config file and variant it was started with.
+    workdir: the folder; of an ensemble the folder of its evaluation.
+    config: the config file and variant that the scores are of.
     changed: dotted setting -> (the config's value, the run's value), for settings of the training
       that flags changed.
     seeds: the number of runs that the scores are the mean of.
     scores: split -> metric -> score, as fractions; empty for a run that is not finished.
     data: split -> the data set's name, the number of videos scored, and decoding settings that
       differ from the run's, as ``--mode=evaluate --decode=…`` leaves them.
+    stage: whose scores these are, if it is not the last one of the run; else ''.
+    models: the number of checkpoints that make the captions together.
+    folders: the workdirs of the seeds; without seeds the workdir.
   """
 
   workdir: pathlib.Path
@@ -61,6 +75,9 @@ class Run:
   seeds: int
   scores: Mapping[str, Mapping[str, Score]]
   data: Mapping[str, str]
+  stage: str = ''
+  models: int = 1
+  folders: tuple[pathlib.Path, ...] = ()
 
 
 def config_variant(source: str) -> ConfigVariant:
@@ -91,11 +108,29 @@ def find(folder: str) -> tuple[list[Run], list[str]]:
     if not (configs := _configs(workdir)):
       continue
     try:
-      runs.append(_read(workdir, configs))
-    except (ConfigError, OSError, ValueError, KeyError, TypeError) as error:
-      reason = str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
-      problems.append(f'{workdir}: {reason}')
+      runs += _read(workdir, configs)
+    except _UNREADABLE as error:
+      problems.append(f'{workdir}: {_reason(error)}')
+  for path in _reports(root):
+    try:
+      report = json.loads(path.read_text())
+      if isinstance(report, dict) and report.get('ensemble'):
+        runs.append(_ensemble(path.parent, report))
+    except _UNREADABLE as error:
+      problems.append(f'{path}: {_reason(error)}')
   return runs, problems
+
+
+def _reason(error: Exception) -> str:
+  return str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
+
+
+def _reports(root: pathlib.Path) -> Iterator[pathlib.Path]:
+  """Every metrics.json below a folder; folders of checkpoints and data, which are large, aside."""
+  for folder, inside, files in os.walk(root):
+    inside[:] = sorted(name for name in inside if name not in ('checkpoints', 'data'))
+    if 'metrics.json' in files:
+      yield pathlib.Path(folder, 'metrics.json')
 
 
 def _configs(workdir: pathlib.Path) -> list[pathlib.Path]:
@@ -104,40 +139,147 @@ def _configs(workdir: pathlib.Path) -> list[pathlib.Path]:
   return [own] if own.is_file() else sorted(workdir.glob('seed_*/config.json'))
 
 
-def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> Run:
+def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> list[Run]:
+  """A workdir's run, then the stages of it that other variants train."""
   saved = json.loads(configs[0].read_text())
-  source = saved.get('source')
-  if not source:
+  path, variant = _source_of(saved)
+  file = config_files.load(path, _NEEDED)
+  current = file.get_config(variant)
+  config = ConfigVariant(path.name, variants.read_variant(variant, **file.VARIANTS))
+  folders = tuple(path.parent for path in configs)
+  own = Run(workdir, config, _changed(current, saved), len(configs), {}, {}, folders=folders)
+  runs = [_with_scores(own, saved, '')]
+  for other, single in _other_variants(file, config.variant):
+    if not _contains(current, single):
+      continue
+    config = ConfigVariant(path.name, other)
+    branch = dataclasses.replace(own, config=config, changed=_changed(single, saved))
+    branch = _with_scores(branch, saved, results.scored_stages(single)[-1])
+    runs += [branch] if branch.scores else []
+  return runs
+
+
+def _other_variants(
+  file: ModuleType, own: Mapping[str, str]
+) -> Iterator[tuple[dict[str, str], ConfigDict]]:
+  """The other values of the part ``variant``, with the config of each."""
+  for value in file.VARIANTS.get('variant', ()):
+    chosen = {**own, 'variant': value}
+    parts = [f'{name}={part}' for name, part in chosen.items() if name in file.VARIANTS]
+    if chosen == own:
+      continue
+    with contextlib.suppress(ConfigError):  # some parts exclude each other
+      yield chosen, file.get_config(','.join([*parts, *filter(None, [own['runlocal']])]))
+
+
+def _source_of(saved: Mapping[str, Any]) -> tuple[pathlib.Path, str]:
+  """The config file and variant that a saved config names.
+
+  Raises:
+    ConfigError: it names none, or one that does not exist.
+  """
+  if not saved.get('source'):
     raise ConfigError('its config.json does not name the config file it was started with')
-  config = config_variant(source)
-  path, variant = _config_file(source)
-  current = as_saved(config_files.load(path, _NEEDED).get_config(variant))
-  changed = {
+  return _config_file(saved['source'])
+
+
+def _changed(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+  """The settings of a config that a run changed; the run's further stages don't count."""
+  order = [name for name in saved['order'] if name in current.order]
+  stages = {name: changes for name, changes in saved['stages'].items() if name in current.stages}
+  changes = differences(as_saved(current), {**saved, 'order': order, 'stages': stages})
+  return {
     key: values
-    for key, values in differences(current, saved).items()
+    for key, values in changes.items()
     if not any(key == name or key.startswith(f'{name}.') for name in _RUN_SETTINGS)
   }
-  reports = {
-    path.parent.name: json.loads(path.read_text())
-    for path in sorted(configs[0].parent.glob('eval/*/metrics.json'))
-  }
-  reports = {split: report for split, report in reports.items() if report['references']}
-  data = {split: _data_of(report, saved) for split, report in reports.items()}
-  if configs[0].parent == workdir:
+
+
+def _contains(run: ConfigDict, single: ConfigDict) -> bool:
+  """Whether a run's stages include all those of another config, with the same settings."""
+  return {*single.order} <= {*run.order} and not _changed(single, as_saved(run))
+
+
+def _with_scores(run: Run, saved: Mapping[str, Any], stage: str) -> Run:
+  """The run with the scores of a stage, '' for its last one; see ``results.folder``."""
+  stage = '' if stage in results.scored_stages(ConfigDict(saved))[-1:] else stage
+  run = dataclasses.replace(run, stage=stage)
+  by_seed = [_stage_reports(folder, stage) for folder in run.folders]
+  data = {split: _data_of(report, saved) for split, report in by_seed[0].items()}
+  if run.folders == (run.workdir,):
+    return dataclasses.replace(run, scores=_single_scores(by_seed[0]), data=data)
+  summary = run.workdir / 'seeds.json'
+  if not summary.is_file():  # not all seeds have finished
+    return run
+  seeds = json.loads(summary.read_text())
+  if stage:
+    scores = _mean_scores(by_seed)
+  else:
     scores = {
-      split: {k: Score(v) for k, v in report.items() if isinstance(v, float)}
-      for split, report in reports.items()
+      split: {name: Score(s['mean'], s['stdev']) for name, s in metrics.items()}
+      for split, metrics in seeds['scores'].items()
     }
-    return Run(workdir, config, changed, 1, scores, data)
-  seeds = workdir / 'seeds.json'
-  if not seeds.is_file():
-    return Run(workdir, config, changed, len(configs), {}, {})
-  summary = json.loads(seeds.read_text())
-  scores = {
-    split: {name: Score(s['mean'], s['stdev']) for name, s in metrics.items()}
-    for split, metrics in summary['scores'].items()
+  return dataclasses.replace(run, seeds=len(seeds['seeds']), scores=scores, data=data)
+
+
+def _stage_reports(folder: pathlib.Path, stage: str) -> dict[str, dict]:
+  """Split -> metrics.json of the stage's own captions that were scored with references."""
+  paths = sorted((folder / 'eval' / stage).glob('*/metrics.json'))
+  reports = {path.parent.name: json.loads(path.read_text()) for path in paths}
+  return {
+    split: report
+    for split, report in reports.items()
+    if report['references'] and not report.get('ensemble')
   }
-  return Run(workdir, config, changed, len(summary['seeds']), scores, data)
+
+
+def _single_scores(reports: Mapping[str, Mapping]) -> dict[str, dict[str, Score]]:
+  return {
+    split: {name: Score(value) for name, value in report.items() if isinstance(value, float)}
+    for split, report in reports.items()
+  }
+
+
+def _mean_scores(by_seed: Sequence[Mapping[str, Mapping]]) -> dict[str, dict[str, Score]]:
+  """Means and deviations over seeds, of the splits and metrics that all seeds have."""
+  scores: dict[str, dict[str, Score]] = {}
+  for split in set.intersection(*({*reports} for reports in by_seed)):
+    reports = [seed[split] for seed in by_seed]
+    scores[split] = {}
+    for name in reports[0]:
+      values = [report[name] for report in reports if isinstance(report.get(name), float)]
+      if len(values) == len(reports):
+        deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+        scores[split][name] = Score(statistics.mean(values), deviation)
+  return scores
+
+
+def _ensemble(folder: pathlib.Path, report: Mapping[str, Any]) -> Run:
+  """An evaluation of several checkpoints together.
+
+  Raises:
+    ConfigError: they were trained by different configs, or one is not in its workdir any more.
+  """
+  configs = []
+  for name in report['ensemble']['checkpoints']:
+    path = pathlib.Path(name).parents[2] / 'config.json'  # WORKDIR/checkpoints/STAGE/STEP
+    if not path.is_file():
+      raise ConfigError(f'the config of its checkpoint {name} is not there: {path}')
+    configs.append(json.loads(path.read_text()))
+  sources = [_source_of(saved) for saved in configs]
+  different = {str(config_variant(f'{path}:{variant}')): None for path, variant in sources}
+  if len(different) > 1:
+    raise ConfigError(f'an ensemble of different configs belongs to no row: {list(different)}')
+  path, variant = sources[0]
+  current = config_files.load(path, _NEEDED).get_config(variant)
+  changed: dict[str, tuple[Any, Any]] = {}
+  for saved in configs:
+    changed |= _changed(current, saved)
+  reports = {report['split']: report} if report['references'] else {}
+  data = {split: _data_of(report, configs[0]) for split in reports}
+  config = config_variant(f'{path}:{variant}')
+  models = len(configs)
+  return Run(folder, config, changed, 1, _single_scores(reports), data, models=models)
 
 
 def _data_of(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:

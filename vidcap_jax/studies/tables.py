@@ -12,6 +12,7 @@ import argparse
 import dataclasses
 import json
 import pathlib
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -33,6 +34,7 @@ class Row:
     published: metric -> figure in the paper's unit, None where the paper has none.
     config: ``configs/FILE.py:VARIANT`` that trains it, or None.
     missing: why a row of the paper's own method has no config; empty for others.
+    models: the number of models of the config whose ensemble the row is.
   """
 
   name: str
@@ -41,6 +43,7 @@ class Row:
   published: Mapping[str, float | None]
   config: str | None
   missing: str
+  models: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +107,7 @@ def _table(name: str, paper: Mapping, number: str) -> Table:
       dict(zip(metrics, row['scores'], strict=True)),
       row.get('config'),
       row.get('missing', ''),
+      row.get('models', 1),
     )
     for row in table['rows']
   )
@@ -113,34 +117,66 @@ def _table(name: str, paper: Mapping, number: str) -> Table:
 
 
 def measured(row: Row, found: Sequence[runs.Run]) -> list[runs.Run]:
-  """The runs of the row's config and variant."""
+  """The runs of the row's config and variant; of an ensemble's row those that scored its split."""
   if row.config is None or not found:
     return []
   config = runs.config_variant(row.config)
-  return [run for run in found if run.config == config]
+  own = [run for run in found if run.config == config]
+  if row.models == 1:
+    return [run for run in own if run.models == 1]
+  return [run for run in own if run.models > 1 and row.split in run.scores]
+
+
+def ensemble_command(row: Row, found: Sequence[runs.Run]) -> str:
+  """The command that evaluates the models of an ensemble's row together.
+
+  It has the workdirs of trained models if there are enough, else RUN for that of a run with seeds.
+  """
+  assert row.config is not None
+  config = runs.config_variant(row.config)
+  trained = [run for run in found if run.config == config and run.models == 1 and not run.stage]
+  folders = [str(folder) for run in trained for folder in run.folders][: row.models]
+  output = f'{trained[0].workdir}/ensemble/{row.split}' if trained else f'RUN/ensemble/{row.split}'
+  if len(folders) < row.models:
+    folders = [f'RUN/seed_{seed}' for seed in range(row.models)]
+  command = ['python', '-m', 'vidcap_jax.main', '--mode=evaluate']
+  command += [f'--checkpoint={",".join(folders)}', f'--split={row.split}', f'--output={output}']
+  return shlex.join(command)
 
 
 def render(table: Table, found: Sequence[runs.Run]) -> str:
-  """The table as text, each row's runs below it."""
+  """The table as text, each row's runs below it, and the commands of its ensembles at the end."""
   lines: list[tuple[str, list[str], str]] = []  # name, a cell for each metric, remark
+  commands = []
   group = None
   for row in table.rows:
     if (row.data, row.split) != group:
       group = (row.data, row.split)
       lines.append((f'{row.data}, {row.split}', list(table.metrics), ''))
     cells = [_cell(table, row.published[metric]) for metric in table.metrics]
-    lines.append((f'  {row.name}', cells, row.config or row.missing))
+    remark = row.config or row.missing
+    if row.models > 1:
+      remark = f'{row.models} models of {row.config}, see below'
+      commands.append(f'{row.name}, {row.data}:\n  {ensemble_command(row, found)}')
+    lines.append((f'  {row.name}', cells, remark))
     for run in measured(row, found):
       scores = run.scores.get(row.split, {})
       cells = [_measured_cell(table, scores.get(metric)) for metric in table.metrics]
-      lines.append((f'    run: {run.workdir.name}', cells, _about(run, row.split)))
+      name = f'    run: {run.workdir.name if run.models == 1 else run.workdir}'
+      name += f', {run.stage}' if run.stage else ''
+      lines.append((name, cells, _about(run, row.split)))
+  text = [table.title, *filter(None, [table.note]), '', *_columns(lines)]
+  return '\n'.join([*text, *([''] if commands else []), *commands])
+
+
+def _columns(lines: Sequence[tuple[str, Sequence[str], str]]) -> list[str]:
+  """Lines of (name, cells, remark) with aligned cells."""
   name_width = max(len(name) for name, _, _ in lines)
-  widths = [max(len(cells[i]) for _, cells, _ in lines) for i in range(len(table.metrics))]
-  text = [
+  widths = [max(len(cells[i]) for _, cells, _ in lines) for i in range(len(lines[0][1]))]
+  return [
     f'{name:<{name_width}}  {"  ".join(c.rjust(w) for c, w in zip(cells, widths))}  {note}'.rstrip()
     for name, cells, note in lines
   ]
-  return '\n'.join([table.title, *filter(None, [table.note]), '', *text])
 
 
 def _cell(table: Table, value: float | None) -> str:
@@ -161,6 +197,8 @@ def _about(run: runs.Run, split: str) -> str:
   parts = [run.data.get(split, f'no scores of {split} yet')]
   if run.seeds > 1:
     parts.append(f'{run.seeds} seeds')
+  if run.models > 1:
+    parts.append(f'{run.models} models')
   if run.changed:
     changes = ', '.join(f'{key}={now!r}' for key, (_, now) in run.changed.items())
     parts.append(f'changed: {changes}')
@@ -176,8 +214,10 @@ def as_json(tables: Sequence[Table], found: Sequence[runs.Run]) -> list[dict]:
       measurements = [
         {
           'workdir': str(run.workdir),
+          'stage': run.stage,
           'data': run.data.get(row.split),
           'seeds': run.seeds,
+          'models': run.models,
           'changed': {key: now for key, (_, now) in run.changed.items()},
           'scores': {
             name: {'value': s.value * scale, 'deviation': s.deviation and s.deviation * scale}
@@ -222,7 +262,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.runs:
       rows = [row for table in tables for row in table.rows]
       fitting = {run.workdir for row in rows for run in measured(row, found)}
-      print(f'\n{len(fitting)} of {len(found) + len(problems)} runs in {options.runs} belong here')
+      workdirs = {run.workdir for run in found}
+      total = len(workdirs) + len(problems)
+      print(f'\n{len(fitting)} of {total} runs in {options.runs} belong here')
     for problem in problems:
       print(f'left out: {problem}')
     if options.json:

@@ -33,12 +33,21 @@ def made(workdir, source, **changes):
   return workdir
 
 
-def scored(workdir, split='val', decode=None, **scores):
+def scored(workdir, split='val', decode=None, stage='', about=(), **scores):
   decode = {**common.base().decode.to_dict(), **(decode or {})}
-  about = {'references': True, 'videos': 3, 'checkpoint_step': 4, 'data': {'name': 'mine'}}
-  about |= {'stage': 'temporal', 'decode': decode}
-  save(workdir / 'eval' / split / 'metrics.json', {**SCORES, **scores, **about})
+  report = {'references': True, 'videos': 3, 'checkpoint_step': 4, 'data': {'name': 'mine'}}
+  report |= {'stage': 'temporal', 'decode': decode, 'split': split, **dict(about)}
+  save(workdir / 'eval' / stage / split / 'metrics.json', {**SCORES, **scores, **report})
   return workdir
+
+
+def evaluated_together(folder, members, split='test', **scores):
+  """What ``--mode=evaluate --checkpoint=A,B --output=DIR`` writes to DIR."""
+  checkpoints = [f'{member}/checkpoints/main/40' for member in members]
+  report = {'references': True, 'videos': 5, 'data': {'name': 'mine'}, 'stage': 'main'}
+  report |= {'decode': common.base().decode.to_dict(), 'split': split}
+  report |= {'ensemble': {'checkpoints': checkpoints, 'weights': None}}
+  save(folder / 'metrics.json', {**SCORES, **scores, **report})
 
 
 def lines(text, start):
@@ -144,6 +153,147 @@ def test_workdirs_that_cannot_be_read_are_listed(tmp_path, capsys):
     'torn: JSONDecodeError',
   ):
     assert re.search(reason, reasons)
+
+
+def rows_of(text, start, end):
+  """The lines of a rendered table between two of its lines, as words."""
+  return [line.split() for line in text[text.index(start) : text.index(end)].splitlines()]
+
+
+def test_the_branches_of_a_fusion_are_listed_below_their_rows(tmp_path):
+  workdir = scored(made(tmp_path / 'all', 'configs/vatex_fusion.py'), CIDEr=0.8)
+  for stage, cider in (('temporal', 0.5), ('temporal_rl', 0.6), ('spatial_rl', 0.65)):
+    scored(workdir, stage=stage, CIDEr=cider)
+  found, problems = runs.find(str(tmp_path))
+  assert not problems
+  (table,) = tables.read('temporal_spatial_fusion', '1')
+  rows = {row.name: tables.measured(row, found) for row in table.rows if row.split == 'val'}
+  figures = {
+    name: [(run.stage, run.scores['val']['CIDEr'].value) for run in measured]
+    for name, measured in rows.items()
+  }
+  assert figures == {
+    'vanilla': [],
+    'temporal': [('temporal', 0.5)],
+    'spatial': [],  # it was not scored
+    'temporal, RL': [('temporal_rl', 0.6)],
+    'spatial, RL': [('spatial_rl', 0.65)],
+    'temporal + spatial, RL': [('', 0.8)],
+  }
+  lines = rows_of(tables.render(table, found), 'VATEX, val', 'VATEX, test')
+  assert ['run:', 'all,', 'temporal_rl', '37.1', '25.0', '50.0', '60.0', 'mine,'] in [
+    line[:8] for line in lines
+  ]
+  json_rows = tables.as_json([table], found)
+  assert [m['stage'] for row in json_rows[:6] for m in row['measured']] == [
+    *('temporal', 'temporal_rl', 'spatial_rl', ''),
+  ]
+
+
+def test_table1_of_vatex_holds_every_row(tmp_path):
+  workdir = scored(made(tmp_path / 'all', 'configs/vatex_fusion.py:table1'), CIDEr=0.8)
+  stages = ('vanilla', 'temporal', 'temporal_rl', 'spatial', 'spatial_rl')
+  for stage in stages:
+    scored(workdir, stage=stage)
+  found, _ = runs.find(str(workdir))
+  rows = [row for row in tables.read('temporal_spatial_fusion', '1')[0].rows if row.split == 'val']
+  assert [[run.stage for run in tables.measured(row, found)] for row in rows] == [
+    *(['vanilla'], ['temporal'], ['spatial'], ['temporal_rl'], ['spatial_rl'], ['']),
+  ]
+
+
+def test_settings_that_flags_changed_are_those_of_the_branch(tmp_path):
+  changes = {'stages__spatial__model__variant': 'spatial+', 'train__epochs': 3.0}
+  workdir = made(tmp_path / 'all', 'configs/vatex_fusion.py', **changes)
+  for stage in ('temporal', 'spatial'):
+    scored(workdir, stage=stage)
+  found, _ = runs.find(str(tmp_path))
+  changed = {run.stage: dict(run.changed) for run in found if run.stage}
+  epochs = {'train.epochs': (20.0, 3.0)}
+  assert changed['temporal'] == epochs
+  assert changed['spatial'] == {**epochs, 'stages.spatial.model.variant': ('spatial', 'spatial+')}
+
+
+def test_branches_of_several_seeds_have_mean_and_deviation(tmp_path):
+  for seed, cider in ((0, 0.5), (1, 0.7)):
+    folder = made(tmp_path / 'work' / f'seed_{seed}', 'configs/vatex_fusion.py', seed=seed)
+    scored(scored(folder), stage='temporal', CIDEr=cider)
+  spread = {'val': {'CIDEr': {'mean': 0.8, 'stdev': 0.1, 'values': [0.7, 0.9]}}}
+  save(tmp_path / 'work' / 'seeds.json', {'seeds': [0, 1], 'scores': spread})
+  found, _ = runs.find(str(tmp_path))
+  (branch,) = (run for run in found if run.stage)
+  cider = branch.scores['val']['CIDEr']
+  assert (branch.stage, branch.seeds) == ('temporal', 2)
+  assert cider.value == pytest.approx(0.6)
+  assert cider.deviation == pytest.approx(0.02**0.5)
+
+
+# ---------------------------------------------------------------- ensembles
+
+SOFT = 'configs/dual_afr.py:data=msvd,variant=soft'
+
+
+def ensemble_row(name='dualAFR, soft, ensemble of 10', data='MSVD'):
+  return next(
+    r for t in tables.read('dual_afr') for r in t.rows if (r.name, r.data) == (name, data)
+  )
+
+
+def test_six_rows_are_ensembles_of_ten_models_with_a_command_each(capsys):
+  rows = [r for paper in PAPERS for t in tables.read(paper) for r in t.rows if r.models > 1]
+  assert [(r.models, r.config) for r in rows] == [
+    (10, f'configs/dual_afr.py:data={data},variant={choice}')
+    for data in ('msvd', 'mvad', 'msrvtt')
+    for choice in ('soft', 'hard')
+  ]
+  tables.main(['--paper=dual_afr'])
+  commands = lines(capsys.readouterr().out, 'python -m vidcap_jax.main')
+  members = ','.join(f'RUN/seed_{i}' for i in range(10))
+  expected = f'--mode=evaluate --checkpoint={members} --split=test --output=RUN/ensemble/test'
+  assert commands == [f'python -m vidcap_jax.main {expected}'] * 6
+
+
+def test_the_command_of_an_ensemble_has_the_trained_models(tmp_path):
+  seeds = [made(tmp_path / 'soft' / f'seed_{i}', SOFT, seed=i) for i in range(9)]
+  found, _ = runs.find(str(tmp_path))
+  assert 'RUN/seed_9' in tables.ensemble_command(ensemble_row(), found)
+  seeds.append(made(tmp_path / 'tenth', SOFT, seed=9))
+  made(tmp_path / 'hard', SOFT.replace('soft', 'hard'))
+  found, _ = runs.find(str(tmp_path))
+  command = tables.ensemble_command(ensemble_row(), found)
+  assert f'--checkpoint={",".join(map(str, seeds))} ' in command
+  assert command.endswith(f' --output={tmp_path}/soft/ensemble/test')
+
+
+@pytest.mark.parametrize('place', ['soft10/test', 'soft/ensemble/test', 'soft/seed_0/eval/test'])
+def test_an_evaluation_of_an_ensemble_is_found(place, tmp_path):
+  members = [made(tmp_path / 'soft' / f'seed_{i}', SOFT, seed=i) for i in range(3)]
+  evaluated_together(tmp_path / place, members, CIDEr=0.75)
+  found, problems = runs.find(str(tmp_path))
+  assert not problems
+  (run,) = tables.measured(ensemble_row(), found)
+  assert (run.models, run.scores['test']['CIDEr'].value, run.changed) == (3, 0.75, {})
+  single = next(
+    row for row in tables.read('dual_afr', '1')[0].rows if row.config == SOFT and row.models == 1
+  )
+  assert [run.models for run in tables.measured(single, found)] == [1]
+  assert not any(run.scores for run in tables.measured(single, found))
+  text = tables.render(tables.read('dual_afr', '1')[0], found)
+  assert lines(text, f'run: {tmp_path / place}')[0].endswith('75.00  mine, 5 videos; 3 models')
+
+
+def test_ensembles_that_belong_to_no_row(tmp_path):
+  soft = made(tmp_path / 'soft', SOFT)
+  hard = made(tmp_path / 'hard', SOFT.replace('soft', 'hard'))
+  evaluated_together(tmp_path / 'mixed', [soft, hard])
+  evaluated_together(tmp_path / 'moved', [soft, tmp_path / 'nowhere'])
+  evaluated_together(tmp_path / 'other', [soft, soft], split='val')
+  found, problems = runs.find(str(tmp_path))
+  reasons = '\n'.join(sorted(problems))
+  assert re.search('mixed/metrics.json: .*soft.*hard', reasons)
+  assert re.search('moved/metrics.json: .*nowhere/config.json', reasons)
+  assert len(problems) == 2
+  assert tables.measured(ensemble_row(), found) == []
 
 
 # ---------------------------------------------------------------- the command
