@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from examples.extending.model import Carry, MeanGRU, MeanGRUConfig, Memory
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit
 from vidcap_jax.models.layers.dense import StepDense
@@ -31,6 +32,11 @@ class AttentionGRUConfig(MeanGRUConfig):
   def needs(self) -> Needs:
     """The streams, each with a time axis."""
     return Needs(dict.fromkeys(self.streams, ('sequence',)))
+
+  @property
+  def attentions(self) -> dict[str, AttentionAxes]:
+    """What the weights in ``Extras.attention`` are over, for studies that show them."""
+    return {'temporal': AttentionAxes(('frames',), self.streams[0])}
 
 
 @struct.dataclass

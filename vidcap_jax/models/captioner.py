@@ -22,8 +22,9 @@ is built and when its parameters are initialised):
   ``param_dtype`` are set by ``models.build``; all other fields are keys of the user's ``model``
   section. The property ``needs`` returns a ``Needs``. A field ``dropout`` is a rate: training
   checks its range. A field ``edit`` is passed to ``layers.attention.weigh``: studies replace it to
-  change attention weights. A model with weights in ``Extras.attention`` must have it. Word vectors
-  from a file must have the size ``embed``.
+  change attention weights. A model with weights in ``Extras.attention`` must have it, and
+  a property ``attentions``: name -> ``attention_axes.AttentionAxes``. Word vectors from a file must
+  have the size ``embed``.
 - The table of word embeddings is an ``nn.Embed`` named ``words``, at the top of the module, so that
   its parameter is ``words/embedding`` (V, E). Word vectors are written into it, and
   ``decoding/scan.py`` takes its gradient after the last word.

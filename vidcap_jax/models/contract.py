@@ -21,6 +21,7 @@ from flax.core import tracers
 
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import ModelError
+from vidcap_jax.models.attention_axes import places_of
 from vidcap_jax.models.layers.dense import StepDense
 
 TABLE = 'words'
@@ -190,6 +191,7 @@ def run_once(module: nn.Module, inputs: Any, edited: Collection[str]) -> None:
     _fail(module, f'step changes the types of the carry: {_types(carry)} to {_types(after)}')
   _check_extras(module, extras, B, S)
   _check_edits(module, extras.attention, edited)
+  _check_axes(module, extras.attention, inputs.masks)
   _check_type(module, 'logits', logits, jax.Array, f'an array (…, V = {V})')
   if logits.shape != (B, S, V):
     _fail(module, f'logits of hidden {hidden.shape} are {logits.shape}; they must be (…, V = {V})')
@@ -248,6 +250,27 @@ def _check_edits(module: nn.Module, attention: Mapping, edited: Collection[str])
       f'the attention weights {missing} of step do not pass through config.edit, which studies set '
       f'to change them; {how}, under the name that Extras.attention has',
     )
+
+
+def _check_axes(module: nn.Module, attention: Mapping, masks: Mapping) -> None:
+  """Checks that the config's ``attentions`` declares the axes of all weights, and no others."""
+  declared = getattr(module.config, 'attentions', {})
+  if {*attention} != {*declared}:
+    _fail(
+      module,
+      f'{type(module.config).__name__}.attentions declares {sorted(declared)}, step returns '
+      f'weights of {sorted(attention)}; return an attention_axes.AttentionAxes for each of these '
+      'from the property attentions: studies show what each weight is over',
+    )
+  for name, axes in declared.items():
+    if axes.stream and axes.stream not in masks:
+      _fail(module, f'attentions[{name!r}] names the stream {axes.stream!r}, which is not read')
+    if axes.frames and 'frames' not in getattr(declared.get(axes.frames), 'axes', ()):
+      _fail(module, f'attentions[{name!r}].frames is {axes.frames!r}: not an attention over frames')
+    try:
+      axes.shape(attention[name].shape[2:], places_of(masks, axes.stream))
+    except ValueError as error:
+      _fail(module, f'attentions[{name!r}]: {error}')
 
 
 def _step_dense_check(module: nn.Module) -> Callable:

@@ -19,6 +19,7 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import draws, recurrent
 from vidcap_jax.models.layers.alignment import ALIGNMENTS, Align, to_maps
@@ -100,6 +101,16 @@ class DualAFRConfig:
       streams[self.top_stream] = ('sequence',)
     blocks = dict(zip(self.layers, self.ratios)) if len(self.layers) > 1 else {}
     return Needs(streams, blocks)
+
+  @property
+  def attentions(self) -> dict[str, AttentionAxes]:
+    """Positions are those of the last layer, to which all others are aligned."""
+    if not self.layers:
+      return {}
+    found = {'spatiotemporal': AttentionAxes(('frames', 'places'), self.layers[-1])}
+    if len(self.layers) > 1:
+      found['layer'] = AttentionAxes(('layers',), names=self.layers)
+    return found
 
 
 @struct.dataclass

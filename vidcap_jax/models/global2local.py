@@ -22,6 +22,7 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import gumbel
 from vidcap_jax.models.layers.attention import BilinearAttention, Edit, wide
@@ -118,6 +119,20 @@ class Global2LocalConfig:
       return Needs(streams, dict.fromkeys(sequences, 1))
     streams[self.region_stream] = ('regions', 'grid')
     return Needs(streams, {**dict.fromkeys(sequences, self.stride), self.region_stream: 1})
+
+  @property
+  def attentions(self) -> dict[str, AttentionAxes]:
+    """The axes of the weights; each pick chooses a frame, and has weights of its regions."""
+    found = {
+      'temporal_2d': AttentionAxes(('frames',), self.frame_stream),
+      'temporal_3d': AttentionAxes(('frames',), self.clip_stream),
+    }
+    if self.alignment:
+      found['temporal'] = AttentionAxes(('frames',), self.frame_stream)
+    if self.picks:
+      found['keyframe'] = AttentionAxes(('picks', 'frames'), self.region_stream)
+      found['spatial'] = AttentionAxes(('picks', 'places'), self.region_stream, frames='keyframe')
+    return found
 
 
 @struct.dataclass

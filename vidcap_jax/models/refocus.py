@@ -29,6 +29,7 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import (
@@ -100,6 +101,18 @@ class RefocusConfig:
     if self.audio_stream:
       streams[self.audio_stream] = ('vector', 'sequence')
     return Needs(streams, key_frames=self.passes > 0)
+
+  @property
+  def attentions(self) -> dict[str, AttentionAxes]:
+    """The axes of the weights; cells are those of the mean frame."""
+    found = {}
+    if self.temporal == 'attention':
+      found['temporal'] = AttentionAxes(('frames',), self.stream)
+    if self.spatial_stream:
+      found['spatial'] = AttentionAxes(('places',), self.spatial_stream)
+    if self.passes == 2:
+      found['keyframe'] = AttentionAxes(('frames',), self.stream)
+    return found
 
 
 @struct.dataclass

@@ -19,12 +19,19 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import Edit, weigh, wide
 from vidcap_jax.models.layers.dense import StepDense
 from vidcap_jax.models.layers.dropout import drop, keep_masks
-from vidcap_jax.models.layers.stats_branches import POOLINGS, VARIANTS, Branches, View
+from vidcap_jax.models.layers.stats_branches import (
+  POOLINGS,
+  VARIANTS,
+  Branches,
+  View,
+  branch_attentions,
+)
 
 Array = jax.Array
 
@@ -108,6 +115,15 @@ class StatsConfig:
     kinds = {'grid': ('grid',), 'regions': ('regions', 'grid'), 'sequence': ('sequence',)}
     streams = {name: kinds[kind] for name, kind in self.kinds.items()}
     return Needs(streams, categories=self.categories)
+
+  @property
+  def attentions(self) -> dict[str, AttentionAxes]:
+    """The axes of the weights: of the self-attention over words, and of each stream's branches."""
+    found = {'words': AttentionAxes(('words',))}
+    for name, kind in self.kinds.items():
+      prefix = f'{name}/' if len(self.kinds) > 1 else ''
+      found |= branch_attentions(name, kind, self.variant, self.pooling, prefix)
+    return found
 
 
 @struct.dataclass

@@ -15,6 +15,7 @@ from flax import linen as nn
 from flax import struct
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, wide
@@ -75,6 +76,15 @@ class TemporalSpatialConfig:
     if self.variant == 'spatial':
       streams[self.spatial_stream] = ('regions', 'grid')
     return Needs(streams)
+
+  @property
+  def attentions(self) -> dict[str, AttentionAxes]:
+    """The axes of the variant's weights."""
+    if self.variant == 'temporal':
+      return {'temporal': AttentionAxes(('frames',), self.temporal_streams[0])}
+    if self.variant == 'spatial':
+      return {'spatial': AttentionAxes(('frames', 'places'), self.spatial_stream)}
+    return {}
 
 
 @struct.dataclass

@@ -14,8 +14,9 @@ from flax import linen as nn
 from vidcap_jax import models
 from vidcap_jax.errors import ModelError
 from vidcap_jax.models import contract
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise, init_params
-from vidcap_jax.models.layers.attention import Edit
+from vidcap_jax.models.layers.attention import Edit, weigh
 from vidcap_jax.models.layers.dense import StepDense
 
 B, T, D, H, V = 4, 5, 6, 8, 11
@@ -218,6 +219,35 @@ def test_attention_needs_an_edit_field():
 
   with pytest.raises(ModelError, match='model Attends: Bare .*edit'):
     initialise(Attends, Bare)
+
+
+class Attends(Small):
+  def step(self, carry, x, memory, noise=None, *, train=False):
+    h, hidden, extras = super().step(carry, x, memory)
+    weights = weigh('temporal', jnp.zeros((B, 2, T)), jnp.ones((1, 1, T), bool), self.config.edit)
+    return h, hidden, extras.replace(attention={'temporal': weights})
+
+
+@pytest.mark.parametrize(
+  ('declared', 'named'),
+  [
+    ({}, r"attentions .*\[\].*'temporal'"),
+    ({'other': AttentionAxes(('words',))}, "attentions .*'other'.*'temporal'"),
+    ({'temporal': AttentionAxes(('frames',), 'motion')}, "'temporal'.*'motion'"),
+    ({'temporal': AttentionAxes(('picks', 'frames'), 'image')}, r"\(5,\).*'picks'"),
+    ({'temporal': AttentionAxes(('layers',), names=('a', 'b'))}, r"\(5,\).*'layers': 2"),
+    ({'temporal': AttentionAxes(('words',), frames='other')}, "frames .*'other'"),
+  ],
+)
+def test_the_axes_of_weights_are_declared(declared, named):
+  @dataclasses.dataclass(frozen=True)
+  class Declares(Config):
+    @property
+    def attentions(self):
+      return declared
+
+  with pytest.raises(ModelError, match=f'(?s)model Attends: .*{named}'):
+    initialise(Attends, Declares)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax import struct
 
+from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.layers import ranked
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_mean, weigh, wide
 
@@ -206,6 +207,27 @@ class Branches(nn.Module):
     weights = weigh(name, jnp.stack(scores, axis=-1), both_valid, self.edit)
     branch_weights = weights.astype(st.dtype)
     return jnp.tanh(branch_weights[..., :1] * st + branch_weights[..., 1:] * ts), {name: weights}
+
+
+def branch_attentions(
+  stream: str, kind: str, variant: str, pooling: str, prefix: str = ''
+) -> dict[str, AttentionAxes]:
+  """The axes of the weights that ``Branches`` of these settings returns for a stream."""
+  has_space = kind != 'sequence'
+  found = {}
+  if variant != 'ts' and pooling in QUERIED:
+    axes = ('frames', 'places') if pooling == 'temporal' else ('frames',)
+    found['st_temporal'] = AttentionAxes(axes, stream)
+  elif variant != 'ts' and has_space:
+    axes = ('places',) if kind == 'grid' else ('frames', 'places')
+    found['st_spatial'] = AttentionAxes(axes, stream)
+  if variant != 'st':
+    found['ts_temporal'] = AttentionAxes(('frames',), stream)
+    if has_space:
+      found['ts_spatial'] = AttentionAxes(('places',), stream, frames=prefix + 'ts_temporal')
+  if variant == 'stats':
+    found['branch'] = AttentionAxes(('branches',), names=('ST', 'TS'))
+  return {prefix + name: axes for name, axes in found.items()}
 
 
 def cell_means(values: Array, mask: Array) -> Array:

@@ -1,0 +1,74 @@
+"""What attention weights are over: declared by each model's config, read by studies."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from vidcap_jax.errors import ModelError
+
+AXES = ('picks', 'frames', 'places', 'words', 'layers', 'branches')
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionAxes:
+  """The axes of the weights of one attention.
+
+  Attributes:
+    axes: of ``AXES``, those of the weights after (B, S): the frames of ``stream``; the places of a
+      frame, which are cells of a grid or regions; the words of the caption so far; the layers or
+      branches in ``names``; and before them the picks of a model that makes several choices.
+      Frames and places together may be stored as one axis, frame after frame.
+    stream: whose frames and places they are.
+    names: of the layers or branches.
+    frames: for places without frames, the attention whose weights choose the places' frame, for
+      each pick if there are several; '' where all frames are read alike.
+  """
+
+  axes: tuple[str, ...]
+  stream: str = ''
+  names: tuple[str, ...] = ()
+  frames: str = ''
+
+  def __post_init__(self):
+    if unknown := [axis for axis in self.axes if axis not in AXES]:
+      raise ModelError(f'AttentionAxes{self.axes}: unknown axes {unknown}; known: {AXES}')
+    if {'frames', 'places'} & {*self.axes} and not self.stream:
+      raise ModelError(f'AttentionAxes{self.axes}: name the stream of these frames or places')
+    if {'layers', 'branches'} & {*self.axes} and not self.names:
+      raise ModelError(f'AttentionAxes{self.axes}: give the names of the layers or branches')
+
+  def shape(self, stored: Sequence[int], places: int = 1) -> tuple[int, ...]:
+    """The size of each axis in ``axes``.
+
+    Args:
+      stored: the weights' shape after (B, S).
+      places: of a frame of the stream, 1 for a sequence.
+
+    Raises:
+      ValueError: the stored shape does not have these axes.
+    """
+    sizes = list(stored)
+    if {'frames', 'places'} <= {*self.axes} and len(sizes) == len(self.axes) - 1:
+      joined = self.axes.index('frames')
+      sizes[joined : joined + 1] = [sizes[joined] // places, places]
+    expected = {'places': places, 'layers': len(self.names), 'branches': len(self.names)}
+    wrong = len(sizes) != len(self.axes) or any(
+      expected.get(axis, size) != size for axis, size in zip(self.axes, sizes)
+    )
+    if wrong or _product(sizes) != _product(stored):
+      known = {axis: size for axis, size in expected.items() if axis in self.axes}
+      raise ValueError(
+        f'weights of shape {tuple(stored)} do not have the axes {self.axes}, {known}'
+      )
+    return tuple(sizes)
+
+
+def _product(sizes: Sequence[int]) -> int:
+  total = 1
+  for size in sizes:
+    total *= size
+  return total
+
+
+def places_of(masks: Mapping, stream: str) -> int:
+  """N, the places of a frame by a batch's masks: 1 for a sequence, whose mask is (B, T)."""
+  return masks[stream].shape[2] if stream and masks[stream].ndim == 3 else 1
