@@ -51,6 +51,7 @@ LAYERS = (
     'vidcap_jax.extensions',
     'vidcap_jax.failures',
     'vidcap_jax.files',
+    'vidcap_jax.html_page',
     'vidcap_jax.progress',
     'vidcap_jax.variants',
   ),

@@ -18,7 +18,7 @@ seconds, that end within the sound.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -173,6 +173,36 @@ def make_chooser(sampling: Mapping[str, Number], clock: Clock) -> Callable[[Show
     # The number as it was written: 0.1 is a tenth.
     choose = _frames_at(_multiples(1 / Fraction(str(sampling['fps']))))
   return _middles_of_groups(int(sampling['one_in']), choose) if 'one_in' in sampling else choose
+
+
+def sampled_times(sampling: Mapping[str, Number], clock: Clock) -> list[float]:
+  """When the frames that a sampling chooses are on screen; of a window its middle frame.
+
+  Args:
+    sampling: of frames or windows.
+    clock: of the video.
+
+  Returns:
+    seconds after the video's first frame, ascending.
+  """
+  choose, timer = make_chooser(sampling, clock), FrameTimer()
+  shown = [*(timer.next(moment, None) for moment in clock.moments), timer.last()]
+  times = [time for frame in shown if frame is not None for time, _ in choose(frame)]
+  if 'window' not in sampling or not times:
+    return times
+  window, stride = int(sampling['window']), int(sampling['stride'])
+  begins = range(0, max(1, len(times) - window + 1), stride)
+  return [times[min(begin + (window - 1) // 2, len(times) - 1)] for begin in begins]
+
+
+def frames_at(times: Sequence[float]) -> Callable[[ShownFrame], Moments]:
+  """Like ``make_chooser``, for the frames on screen at given times (seconds, ascending).
+
+  Times after the end get the last frame.
+  """
+  # Times are rounded fractions: a frame that appears at 1/3 is on screen at 0.333.
+  targets = (Fraction(time) + Fraction(1, 10**6) for time in times)
+  return _frames_at(targets, slack=Fraction(10**9))
 
 
 def _every_nth(step: int) -> Callable[[ShownFrame], Moments]:

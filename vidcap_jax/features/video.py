@@ -45,11 +45,13 @@ class Pictures:
     how: the sampling, as of ``sampling.check``.
     size: rows and columns of the central square to cut out; None: the whole frame.
     scale: length to scale the shorter side to before that (bicubic); None: ``size``.
+    times: seconds after the first frame, ascending, in place of a sampling.
   """
 
   how: Mapping[str, sampling.Number]
   size: int | None = 224
   scale: int | None = None
+  times: tuple[float, ...] = ()
 
   @property
   def form(self) -> tuple[int | None, int | None]:
@@ -222,6 +224,20 @@ def _clock_of(av, path: pathlib.Path, pictures: bool, sound: bool) -> Clock:
   return read_clock(lambda: _open(av, path), lambda file: _video_stream(av, file, path))
 
 
+def clock_of(source: Source) -> Clock:
+  """When the frames of a video file, picture or files of frames appear.
+
+  Raises:
+    VideoError: not a video that can be opened.
+    ModuleNotFoundError: PyAV is not installed.
+  """
+  files = picture_files.frames_of(source)
+  if files is not None:
+    return files.clock
+  assert isinstance(source, pathlib.Path)
+  return _clock_of(import_av(), source, pictures=True, sound=False)
+
+
 def _numbered(frames: FrameFiles) -> Generator[_Decoded, None, None]:
   """The places of frames in a list of files; a place is decoded once it is chosen."""
   for place, moment in enumerate(frames.clock.moments):
@@ -287,7 +303,10 @@ def read(
     assert isinstance(path, pathlib.Path)
     clock = _clock_of(av, path, bool(pictures), bool(sounds))
     decoded = _decoded(av, path, clock, bool(pictures), bool(sounds), notes)
-  choosers = {key: sampling.make_chooser(p.how, clock) for key, p in pictures.items()}
+  choosers = {
+    key: sampling.frames_at(p.times) if p.times else sampling.make_chooser(p.how, clock)
+    for key, p in pictures.items()
+  }
   counts = dict.fromkeys(pictures, 0)
   cache = PictureCache(av, clock.aspect, decoder.decode if decoder else None)
   resamplers = Resamplers(av, {*sounds.values()})

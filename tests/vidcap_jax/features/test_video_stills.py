@@ -1,0 +1,51 @@
+"""Videos are found by id, and their pictures are those at the given times."""
+
+import pytest
+
+from tests.video_files import RATE, levels_of, ramp, write_video
+from vidcap_jax.errors import DataError
+from vidcap_jax.features import video, video_stills
+from vidcap_jax.features.picture_files import FrameFiles
+
+
+def save(path, image):
+  from PIL import Image
+
+  path.parent.mkdir(exist_ok=True)
+  Image.fromarray(image).save(path)
+
+
+def test_sources_by_other_names(tmp_path):
+  for name in ('clip_b', 'x'):
+    (tmp_path / f'{name}.mp4').touch()
+  (tmp_path / 'clip_b.jpg').touch()  # a video has precedence
+  found = video_stills.find_sources(tmp_path, ['vid1', 'x', 'y'], {'vid1': 'clip_b'})
+  assert found == {'vid1': tmp_path / 'clip_b.mp4', 'x': tmp_path / 'x.mp4'}
+
+
+def test_folders_of_frames(tmp_path):
+  for i, image in enumerate(ramp(12)):
+    save(tmp_path / 'v' / f'{i}.png', image)
+  source = video_stills.find_sources(tmp_path, ['v'])['v']
+  assert isinstance(source, FrameFiles)
+  images = video_stills.pictures_at(source, [11.0, 2.0], 16)
+  assert levels_of([video.Frame(0, image) for image in images]) == [11, 2]
+
+
+def test_no_such_folder(tmp_path):
+  with pytest.raises(DataError, match='nowhere'):
+    video_stills.find_sources(tmp_path / 'nowhere', ['v'])
+
+
+def test_pictures_at_any_times_in_any_order(tmp_path):
+  path = write_video(tmp_path / 'v.mp4', ramp(30))
+  frames = [7, 0, 29, 13, 7]
+  images = video_stills.pictures_at(path, [frame / RATE for frame in frames], 32)
+  assert levels_of([video.Frame(0, image) for image in images]) == frames
+  assert images[0].shape == (32, 32, 3)
+  assert video_stills.pictures_at(path, [99.0], 24, whole=True)[0].shape == (24, 32, 3)
+  assert video_stills.pictures_at(path, []) == []
+
+
+def test_jpeg_uri(tmp_path):
+  assert video_stills.jpeg_uri(ramp(1)[0]).startswith('data:image/jpeg;base64,')
