@@ -87,8 +87,8 @@ def pictures_at(
   ordered = sorted({*times})
   if not ordered:
     return []
-  form = (None, size) if whole else (size, round(size * zoom))
-  request = video.Pictures({}, *form, times=tuple(ordered))
+  square, shorter = (None, size) if whole else (size, round(size * zoom))
+  request = video.Pictures({}, square, shorter, tuple(ordered))
   images: list[np.ndarray] = []
   for _, frame in video.read(source, {'': request}, notes):
     assert isinstance(frame, video.Frame)
