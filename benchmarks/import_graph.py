@@ -29,6 +29,7 @@ LAYERS = (
   ('vidcap_jax.main',),
   ('vidcap_jax.cli',),
   ('vidcap_jax.studies',),
+  ('vidcap_jax.compilation',),
   ('vidcap_jax.training',),
   ('vidcap_jax.objectives',),
   ('vidcap_jax.rewards',),

@@ -12,7 +12,6 @@ therefore those that each operation would read and write on its own.
 
 import argparse
 import dataclasses
-import functools
 import math
 import pathlib
 import sys
@@ -23,17 +22,14 @@ from ml_collections import ConfigDict
 
 import configs
 from benchmarks import Row, add_json, write
-from data_prep.dataset.builder import Options
-from vidcap_jax import config_files, models
-from vidcap_jax.data.batch import empty_batch
-from vidcap_jax.data.schema import Stream
+from vidcap_jax import config_files
+from vidcap_jax.compilation import data_sizes
+from vidcap_jax.compilation.abstract_stage import make_stage
+from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
-from vidcap_jax.models.streams import example_inputs, select_streams, stream_sizes
-from vidcap_jax.objectives import make_objective
 from vidcap_jax.training.cost import Cost, cost_of
 from vidcap_jax.training.experiment import stage_config
-from vidcap_jax.training.optimizer import make_optimizer, make_schedule
-from vidcap_jax.training.step import initial_state, make_train_step
+from vidcap_jax.training.programs import SplitSizes
 from vidcap_jax.variants import each_variant, read_variant
 
 BEGIN, END = '<!-- sizes: python -m benchmarks.sizes --write -->', '<!-- sizes end -->'
@@ -70,50 +66,28 @@ def sizes(config: str) -> Iterator[Size]:
       STREAMS without what the model needs.
   """
   path, _, variant = config.partition(':')
-  module = config_files.load(path)
-  config_of_run = module.get_config(variant)
-  streams = config_files.for_variant(module, 'STREAMS', variant)
-  vocabulary = config_files.for_variant(module, 'VOCABULARY', variant)
+  config_of_run = config_files.load(path).get_config(variant)
   stages_by_size: dict[tuple, list[str]] = {}
   for stage in config_of_run.order:
     settings = stage_config(config_of_run, stage)
     # Self-critical training has the parameters of the stage that it starts from, and its cost
     # depends on the lengths of the samples.
     if settings.get('task', 'train') == 'train' and settings.objective.name != 'self_critical':
-      size = _stage_size(settings, streams, vocabulary, config)
+      size = _stage_size(settings, config)
       stages_by_size.setdefault(size, []).append(stage)
   for size, stages in stages_by_size.items():
     yield Size(config, tuple(stages), *size)
 
 
-def _stage_size(
-  config: ConfigDict, known: Sequence[Stream], vocabulary: int, where: str
-) -> tuple[int, int, Cost]:
+def _stage_size(config: ConfigDict, source: str) -> tuple[int, int, Cost]:
   """The number of parameters, the captions of a step, and its cost per caption."""
-  model = models.build(config.model, vocabulary, config.train.dtype)
-  needs = model.config.needs
-  streams = select_streams(needs, known, where)
   rows, captions = config.train.batch_size, config.data.captions_per_video
-  length = (config.data.max_words or Options.max_words) + 1
-  single = empty_batch(streams, stream_sizes(streams, config, needs), 1, captions, length)
-  batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype), single)
-  objective = make_objective(config, model, None)
-  optimizer = make_optimizer(config.optimizer, make_schedule(config.optimizer, _STEPS, _STEPS))
-  state = jax.eval_shape(
-    functools.partial(
-      initial_state,
-      module=model,
-      example=example_inputs(streams, config, needs),
-      objective=objective,
-      optimizer=optimizer,
-      videos=rows,
-      most_captions=captions,
-    ),
-    jax.random.key(0),
-  )
-  step = make_train_step(config, objective, optimizer, streams, _STEPS, _STEPS)
-  parameters = sum(math.prod(x.shape) for x in jax.tree.leaves(state.params))
-  cost = cost_of(step, state, batch)
+  split = SplitSizes(rows, captions, _STEPS, _STEPS)
+  data = dataclasses.replace(data_sizes.from_config_file(source, config), split=split)
+  mesh = make_mesh(devices=jax.devices()[:1])
+  stage = make_stage(config, data, mesh)
+  parameters = sum(math.prod(x.shape) for x in jax.tree.leaves(stage.state.params))
+  cost = cost_of(stage.programs.train_step, *stage.step_arguments(stage.shape.length))
   return parameters, rows * captions, cost * (1 / (rows * captions))
 
 

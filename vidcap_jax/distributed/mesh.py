@@ -1,6 +1,6 @@
 """The device mesh, and moving batches and results between hosts and devices."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,17 +12,22 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from vidcap_jax.errors import ConfigError, DataError
 
 
-def make_mesh(data: int = -1, model: int = 1) -> Mesh:
+def make_mesh(data: int = -1, model: int = 1, devices: Sequence[Any] = ()) -> Mesh:
   """A ('data', 'model') mesh over all devices; data=-1 takes those that ``model`` leaves.
 
   Devices are ordered by process, so that the rows of a batch that a process holds are contiguous.
+
+  Args:
+    data, model: the sizes of the axes.
+    devices: other devices than JAX's, such as those of a topology.
 
   Raises:
     ConfigError: the sizes do not use every device, or split a process's devices unevenly; the
       message names sizes that fit.
   """
-  devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
-  total, each = len(devices), len(devices) // jax.process_count()
+  by_process = sorted(devices or jax.devices(), key=lambda d: (d.process_index, d.id))
+  processes = len({device.process_index for device in by_process})
+  total, each = len(by_process), len(by_process) // processes
   sizes = [n for n in range(1, total + 1) if not total % n and not (each % n and n % each)]
   if model not in sizes:
     raise ConfigError(
@@ -37,7 +42,7 @@ def make_mesh(data: int = -1, model: int = 1) -> Mesh:
   data = total // model
   # Mesh makes all axes Auto; with Explicit ones, as jax.make_mesh has them, every gather would need
   # an out_sharding.
-  return Mesh(np.array(devices).reshape(data, model), ('data', 'model'))
+  return Mesh(np.array(by_process).reshape(data, model), ('data', 'model'))
 
 
 def layout(mesh: Mesh) -> str:

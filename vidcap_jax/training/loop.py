@@ -15,6 +15,7 @@ from vidcap_jax.training.clock import Clock
 from vidcap_jax.training.divergence import check_finite, report_nan
 from vidcap_jax.training.initial import Start
 from vidcap_jax.training.profile import Trace
+from vidcap_jax.training.programs import step_lengths
 from vidcap_jax.training.recorder import Recorder
 from vidcap_jax.training.signals import StopSignal
 from vidcap_jax.training.train_data import TrainData
@@ -60,8 +61,7 @@ class TrainLoop:
     self._validate_params, self._recorder = validate, recorder
     self._first, self._total = start.step, data.total_steps
     self._eval_steps = max(1, round(config.eval.every_epochs * data.order.steps_per_epoch))
-    buckets = [bucket for bucket in config.data.length_buckets if bucket < data.length]
-    self._lengths = [*buckets, data.length] if buckets else []  # that batches are cut to
+    self._lengths = step_lengths(config, data.length)
     self._pending: collections.deque = collections.deque()
     self._clock = Clock(start.step, data.total_steps)
 
@@ -94,7 +94,7 @@ class TrainLoop:
     """Computes a step; returns its report, on the devices."""
     rows, host_count = batch['video_index'], block(self._mesh)[1]
     self._clock.captions += int((batch['captions'][..., 0] != PAD).sum()) * host_count
-    if self._lengths:
+    if len(self._lengths) > 1:
       length = min(n for n in self._lengths if n >= self._order.longest(step))
       batch['captions'] = batch['captions'][..., :length]
     on_devices = self._features.fill(to_devices(batch, self._mesh))

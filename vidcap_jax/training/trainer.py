@@ -10,22 +10,13 @@ import optax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed.mesh import layout, own_rows, replicated, to_devices
 from vidcap_jax.models import sharding
-from vidcap_jax.models.streams import example_inputs
-from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.objective import Objective
 from vidcap_jax.training import compiled
-from vidcap_jax.training.optimizer import make_optimizer, make_schedule
+from vidcap_jax.training.programs import SplitSizes, make_programs
 from vidcap_jax.training.stage import Stage
-from vidcap_jax.training.step import (
-  TrainState,
-  initial_state,
-  make_sample_steps,
-  make_train_step,
-  state_shardings,
-)
+from vidcap_jax.training.step import TrainState
 from vidcap_jax.training.train_data import TrainData
 
 
@@ -80,41 +71,35 @@ def make_trainer(
   config: ConfigDict, stage: Stage, data: TrainData, mesh: Mesh, log: Callable[[str], None]
 ) -> Trainer:
   """Makes objective, optimiser and compiled steps; logs the mesh and how parameters are sharded."""
-  streams, module, steps_per_epoch = stage.shape.streams, stage.module, data.order.steps_per_epoch
-  schedule = make_schedule(config.optimizer, steps_per_epoch, data.total_steps)
-  optimizer = make_optimizer(config.optimizer, schedule)
-  objective = make_objective(config, module, data.tokens_per_step)
-  example = example_inputs(streams, config, module.config.needs)
+  programs = make_programs(config, stage.module, stage.shape.streams, split_sizes(data), mesh)
+  objective = programs.objective
   for note in objective.notes(data.captions, stage.vocabulary) if objective.notes else ():
     log(note)
   tables = jax.device_get(objective.tables(data.captions, stage.vocabulary))
   tables = jax.device_put(tables, replicated(mesh))
   host_reward = objective.host_reward and objective.host_reward(data.captions, stage.vocabulary)
-  most_captions = int(data.order.caption_counts.max(initial=0))
-
-  def initialise(key):
-    videos = len(data.source)
-    return initial_state(key, module, example, objective, optimizer, videos, most_captions)
-
-  shapes = jax.eval_shape(initialise, jax.random.key(0))
-  params_by_size = restore.params_by_size(streams, config)
-  param_shardings = sharding.param_shardings(
-    config.mesh.params, mesh, len(stage.vocabulary), params_by_size
-  )
-  log(f'{layout(mesh)}; {sharding.summary(shapes.params, param_shardings)}')
-  shardings = state_shardings(shapes, optimizer, param_shardings, mesh)
-  train_step = make_train_step(
-    config, objective, optimizer, streams, steps_per_epoch, data.total_steps, shardings
-  )
+  params = programs.state_shapes.params, programs.state_shardings.params
+  log(f'{layout(mesh)}; {sharding.summary(*params)}')
   return Trainer(
     objective=objective,
-    schedule=schedule,
-    initialise=initialise,
-    state_shapes=shapes,
-    state_shardings=shardings,
-    train_step=compiled.compile_by_shape(train_step, log),
-    sample_steps=make_sample_steps(config, objective, streams, data.total_steps),
+    schedule=programs.schedule,
+    initialise=programs.initialise,
+    state_shapes=programs.state_shapes,
+    state_shardings=programs.state_shardings,
+    train_step=compiled.compile_by_shape(programs.train_step, log),
+    sample_steps=programs.sample_steps,
     host_reward=host_reward,
     tables=tables,
     mesh=mesh,
+  )
+
+
+def split_sizes(data: TrainData) -> SplitSizes:
+  """The sizes of a training split."""
+  return SplitSizes(
+    videos=len(data.source),
+    most_captions=int(data.order.caption_counts.max(initial=0)),
+    steps_per_epoch=data.order.steps_per_epoch,
+    total_steps=data.total_steps,
+    tokens_per_step=data.tokens_per_step,
   )

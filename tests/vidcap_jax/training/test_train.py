@@ -13,7 +13,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.objectives import make_objective
-from vidcap_jax.training import compiled, experiment, trainer
+from vidcap_jax.training import compiled, experiment, programs
 from vidcap_jax.training.metric_log import TIMING, MetricLog, read_metric_log
 from vidcap_jax.training.optimizer import make_schedule
 
@@ -55,7 +55,7 @@ def test_grouped_batches_are_divided_by_their_mean_number_of_words(
     asked.append(tokens_per_step)
     return make_objective(config, module, tokens_per_step)
 
-  monkeypatch.setattr(trainer, 'make_objective', make)
+  monkeypatch.setattr(programs, 'make_objective', make)
   for name, buckets in (('grouped', (6,)), ('mixed', ())):
     config = tiny.small_config(tiny_data, epochs=1.0)
     config.data.length_buckets = buckets

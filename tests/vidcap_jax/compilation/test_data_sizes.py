@@ -1,0 +1,61 @@
+"""Sizes of a config file's data, and those that are assumed."""
+
+import jax
+import pytest
+
+from tests import tiny
+from vidcap_jax.compilation import data_sizes
+from vidcap_jax.data.vocabulary import UNK
+from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.rewards.references import make_references
+from vidcap_jax.training import experiment
+
+
+@pytest.fixture
+def config():
+  return experiment.stage_config(tiny.get_config(), 'xe')
+
+
+def test_sizes_of_a_config_file(config):
+  config.data.length_buckets = ()
+  sizes = data_sizes.from_config_file('configs/vatex_fusion.py', config)
+  assert [stream.name for stream in sizes.streams][:2] == ['image', 'motion']
+  assert len(sizes.vocabulary) == 10_000
+  assert sizes.split.tokens_per_step is None
+  assert sizes.assumed
+
+
+def test_batches_of_one_length_share_a_number_of_words(config):
+  sizes = data_sizes.from_config_file('configs/quickstart.py', config)
+  assert sizes.split.tokens_per_step > 0
+
+
+def test_the_vocabulary_holds_the_words_that_captions_must_have(config):
+  config.decode.force = ('piano', 'cat')
+  vocabulary = data_sizes.from_config_file('configs/quickstart.py', config).vocabulary
+  assert len(vocabulary) == 63
+  assert min(vocabulary.index[word] for word in config.decode.force) > UNK
+
+
+def test_assumed_tables_have_the_form_of_real_ones(config):
+  sizes = data_sizes.from_config_file('configs/quickstart.py', config)
+
+  def tables(captions, vocabulary):
+    return make_references(captions, vocabulary, count_eos=True)
+
+  found = sizes.tables(Objective(lambda: None, tables=tables))
+  real = make_references([['w1 w2 w3 w4'] * 3], sizes.vocabulary, count_eos=True)
+  assert found.sentences.shape[:2] == (sizes.split.videos, sizes.split.most_captions)
+  assert jax.tree.map(lambda x: (x.ndim, x.dtype), jax.tree.leaves(found)) == jax.tree.map(
+    lambda x: (x.ndim, x.dtype), jax.tree.leaves(real)
+  )
+
+
+def test_other_tables_are_those_of_a_few_made_up_captions(config):
+  sizes = data_sizes.from_config_file('configs/quickstart.py', config)
+
+  def tables(captions, vocabulary):
+    return {'counts': jax.numpy.array([len(video) for video in captions])}
+
+  found = sizes.tables(Objective(lambda: None, tables=tables))
+  assert found['counts'].shape == (8,)
