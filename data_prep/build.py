@@ -19,6 +19,7 @@ from data_prep.dataset.builder import ShardBuilder, build
 from data_prep.dataset.options import Options
 from data_prep.report.summary import summary
 from vidcap_jax import annotations
+from vidcap_jax.annotations.model import normalize_split
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.data.tokenizers import TOKENIZERS
 from vidcap_jax.errors import DataError, error_text
@@ -50,6 +51,11 @@ def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = 
     return 1
   print(summary(manifest, report, args.out))
   return 0
+
+
+def parse_options(argv: Sequence[str]) -> Options:
+  """The options that a command's flags give; DataError for a value of another form."""
+  return _options(_parser().parse_args(argv))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -191,7 +197,7 @@ def _add_stream_flags(add) -> None:
 
 def _add_caption_flags(add) -> None:
   add('--language', metavar='CODE', help='which captions to read (vatex: en or zh)')
-  # Without defaults here: with --vocabulary, these three must not be given.
+  # Without defaults here: with --vocabulary, these four must not be given.
   add(
     '--min_count',
     type=int,
@@ -202,7 +208,14 @@ def _add_caption_flags(add) -> None:
     '--max_words',
     type=int,
     metavar='N',
-    help=f'words of a caption to learn, longer ones are cut (default: {Options.max_words})',
+    help='words of a caption to learn, longer ones are cut; 0: none is cut '
+    f'(default: {Options.max_words})',
+  )
+  add(
+    '--leak_words_of',
+    metavar='SPLIT[,SPLIT]',
+    help="count the words of these splits too, not of train alone: val's and test's words leak "
+    'into the vocabulary. Only to repeat a paper that did so (default: none)',
   )
   add(
     '--tokenizer',
@@ -234,7 +247,7 @@ def _add_output_flags(add) -> None:
 def _options(args: argparse.Namespace) -> Options:
   """The flags as options; those that were not given keep the defaults of ``Options``."""
   given = {name: value for name, value in vars(args).items() if value is not None}
-  own = [name for name in ('min_count', 'max_words', 'tokenizer') if name in given]
+  own = [f for f in ('min_count', 'max_words', 'tokenizer', 'leak_words_of') if f in given]
   if args.vocabulary and own:
     raise DataError(f'--vocabulary brings its own {", ".join(own)}; leave --{own[0]} out')
   values: dict[str, Any] = dict(given)
@@ -245,6 +258,8 @@ def _options(args: argparse.Namespace) -> Options:
     values['match'] = tuple(rule for rule in rules if rule not in ('', 'none'))
   if 'optional' in given:
     values['optional'] = tuple(filter(None, given['optional'].split(',')))
+  if 'leak_words_of' in given:
+    values['leak_words_of'] = tuple(map(normalize_split, given['leak_words_of'].split(',')))
   for name in given.keys() & {'kinds', 'layouts', 'keys', 'rows', 'readers', 'align'}:
     values[name] = _pairs('--layout' if name == 'layouts' else f'--{name}', given[name])
   for name in given.keys() & {'blocks', 'max_frames', 'max_regions'}:

@@ -234,7 +234,7 @@ def _coverage(
 
 
 def _make_vocabulary(videos: plan.Videos, options: Options) -> Vocabulary | None:
-  """The vocabulary of the training split; None if there is none.
+  """The vocabulary of the training split and of ``leak_words_of``; None without a training split.
 
   Raises:
     DataError: no word is frequent enough.
@@ -242,10 +242,11 @@ def _make_vocabulary(videos: plan.Videos, options: Options) -> Vocabulary | None
   if 'train' not in videos:
     return None
   vocabulary = build_vocabulary(
-    (caption for video in videos['train'] for caption in video.captions),
+    (c for split in ('train', *options.leak_words_of) for v in videos[split] for c in v.captions),
     options.min_count,
     options.max_words,
     options.tokenizer,
+    options.leak_words_of,
   )
   if len(vocabulary) == len(SPECIAL):
     raise DataError(

@@ -18,6 +18,8 @@ class Options(declarations.Declarations):
   Attributes:
     form: ``--format``, a key of ``annotations.FORMATS``.
     tokenizer: '': ptb_like, or by_character for ``--language=zh``.
+    max_words: 0: captions are not cut.
+    leak_words_of: splits besides train whose words are counted for the vocabulary.
   """
 
   form: str
@@ -36,6 +38,7 @@ class Options(declarations.Declarations):
   tokenizer: str = ''
   min_count: int = 3
   max_words: int = 20
+  leak_words_of: Sequence[str] = ()
   shard_mb: float = 256.0
   overwrite: bool = False
 
@@ -65,8 +68,10 @@ def _check(options: Options) -> None:
     raise DataError(f'--counts={options.counts}: fail or warn')
   if options.dtype not in ('float16', 'float32'):
     raise DataError(f'--dtype={options.dtype}: float16 or float32')
-  if options.min_count < 1 or options.max_words < 1:
-    raise DataError('--min_count and --max_words must be at least 1')
+  if options.min_count < 1:
+    raise DataError(f'--min_count={options.min_count}: must be at least 1')
+  if options.max_words < 0:
+    raise DataError(f'--max_words={options.max_words}: must be at least 1, or 0 to cut no caption')
   if not options.shard_mb > 0:
     raise DataError(f'--shard_mb={options.shard_mb}: must be above 0')
   if options.splits and options.split:
@@ -97,5 +102,7 @@ def dataset_name(options: Options) -> str:
 def recorded(options: Options) -> dict:
   """The options as the manifest records them: those that are set, without where to write."""
   fields = dataclasses.asdict(options)
-  used = {k: v for k, v in fields.items() if k not in ('out', 'overwrite') and v}
+  used = {
+    k: v for k, v in fields.items() if k not in ('out', 'overwrite') and (v or k == 'max_words')
+  }
   return {k: list(v) if isinstance(v, tuple) else v for k, v in used.items()}

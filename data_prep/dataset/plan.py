@@ -70,6 +70,7 @@ def plan_build(options: Options) -> BuildPlan:
   aliases = splits.read_id_map(options.id_map) if options.id_map else {}
   chosen = splits.choose(options.splits, annotations, aliases) if options.splits else None
   all_videos, unassigned = splits.assign(annotations, chosen, options.split)
+  _check_leak(options.leak_words_of, all_videos)
   counts = published.counts_of(options.form, options.splits, options.split)
   notes = [
     *published.check(all_videos, counts, fail=options.counts == 'fail'),
@@ -98,6 +99,21 @@ def plan_build(options: Options) -> BuildPlan:
   )
 
 
+def _check_leak(leaked: Sequence[str], videos: Videos) -> None:
+  """DataError unless the splits of ``--leak_words_of`` exist besides a split train."""
+  for split in leaked:
+    if split == 'train' or split not in videos or leaked.count(split) > 1:
+      others = ', '.join(name for name in videos if name != 'train')
+      raise DataError(
+        f'--leak_words_of={",".join(leaked)}: {split!r} must be a split besides train, named once; '
+        f'this data set has: {others or "none"}'
+      )
+  if leaked and 'train' not in videos:
+    raise DataError(
+      '--leak_words_of: without a split train no vocabulary is made; leave the flag out'
+    )
+
+
 def picture_names(videos: Iterable[AnnotatedVideo]) -> dict[str, str]:
   """The file names of pictures whose ids are numbers, as in COCO: features may have either name."""
   files = {v.video_id: v.source for v in videos if v.source and '://' not in v.source}
@@ -111,6 +127,8 @@ def _inputs_hash(
     words: object = vocabulary.to_dict()
   else:
     words = [options.tokenizer, options.min_count, options.max_words]
+    if options.leak_words_of:  # else the hash is that of earlier versions
+      words = [*words, list(options.leak_words_of)]
   parts = [[(s.split, s.file, s.key) for s in shards], words, options.missing, options.bad]
   return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 

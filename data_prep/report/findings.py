@@ -171,6 +171,8 @@ def vocabulary_parts(manifest: Manifest, surveys: Surveys, words: int) -> list[P
     f'tokenizer {vocabulary.tokenizer}, words that occur {vocabulary.min_count} times or more, '
     f'captions up to {vocabulary.max_words} words',
   ]
+  if vocabulary.leak_note:
+    parts.append(f'warning: {vocabulary.leak_note}')
   rows = [('coverage', 'words', 'unknown', 'share known')]
   for name, survey in surveys.items():
     known, total = survey.known

@@ -38,6 +38,8 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     shares = [f'{k / n:.1%} of {s}' for s, (k, n) in report.coverage.items() if n]
     covers = f', {", ".join(shares)} covered' if shares else ''
     lines.append(f'vocabulary {len(vocabulary):>7} words{covers}; hash {vocabulary.hash}')
+    if vocabulary.leak_note:
+      lines.append(f'warning    {vocabulary.leak_note}')
     known, words = report.coverage.get('train', (0, 0))
     if known < FEW_KNOWN * words:
       lines.append(

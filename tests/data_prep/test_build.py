@@ -1,6 +1,7 @@
 """The command that builds a data set: its flags and its output."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from data_prep.build import main
 from data_prep.dataset import writer
 from data_prep.dataset.builder import build
+from data_prep.inspect import main as inspect
 from tests.building import arguments, options, values
 from vidcap_jax.data.batch import subsample
 from vidcap_jax.data.records import open_split
@@ -40,6 +42,25 @@ def test_summary_notes_unknown_words(source, capsys):
   assert 'are unknown' not in capsys.readouterr().out
 
 
+def test_a_leaking_vocabulary_is_reported(source, capsys):
+  page = source / 'page.html'
+  borrowed = [a for a in arguments(source) if not a.startswith(('--min_count', '--out'))]
+  for command, flags in (
+    (main, [*arguments(source), '--leak_words_of=validation,test']),
+    (inspect, [str(source / 'out'), f'--html={page}']),
+    (main, [*borrowed, f'--vocabulary={source / "out"}', f'--out={source / "again"}']),
+  ):
+    assert command(flags) == 0
+    assert re.search('leaks.*val and test', capsys.readouterr().out), flags
+  assert re.search('leaks.*val and test', page.read_text())
+  assert main([*arguments(source), '--overwrite']) == 0
+  assert 'leaks' not in capsys.readouterr().out
+  with pytest.raises(SystemExit):
+    main(['--help'])
+  explained = capsys.readouterr().out.rpartition('--leak_words_of SPLIT')[2]
+  assert 'leak' in explained.partition('--tokenizer')[0]
+
+
 def test_features_may_be_given_in_several_flags(source, capsys):
   again = f'--features=image={source / "image"}'
   assert main([*arguments(source), again]) == 1
@@ -59,6 +80,7 @@ def test_errors_are_one_line(source, capsys):
     ('--features=image', "--features: 'image' is not of the form NAME=VALUE"),
     ('--kinds=image=grid,image=vector', "--kinds: 'image' is given twice"),
     ('--vocabulary=words.json', '--vocabulary brings its own min_count'),
+    ('--leak_words_of=val,tests', "'tests' must be a split"),
   ):
     assert main([*arguments(source), option]) == 1
     assert text in capsys.readouterr().err

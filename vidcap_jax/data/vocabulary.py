@@ -11,7 +11,7 @@ import functools
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class Vocabulary:
     max_words: longest caption in words, ``<EOS>`` not counted: L = max_words + 1.
     normalized: whether text is normalized (``tokenizers.normalize``) before it is split into
       words; not so for vocabularies with words outside ASCII of earlier versions.
+    leaked_from: splits besides the training split whose words were counted.
   """
 
   words: tuple[str, ...]
@@ -41,6 +42,7 @@ class Vocabulary:
   min_count: int = 1
   max_words: int = 20
   normalized: bool = True
+  leaked_from: tuple[str, ...] = ()
 
   def __post_init__(self):
     if tuple(self.words[:4]) != SPECIAL:
@@ -65,6 +67,16 @@ class Vocabulary:
   def by_character(self) -> bool:
     """Whether Chinese text is split into characters, which the metrics have to do too."""
     return self.tokenizer == 'by_character'
+
+  @property
+  def leak_note(self) -> str:
+    """A warning that words of other splits than the training split were counted, if so."""
+    if not self.leaked_from:
+      return ''
+    return (
+      f'the vocabulary leaks: the words of {" and ".join(self.leaked_from)} were counted together '
+      'with those of train'
+    )
 
   @functools.cached_property
   def index(self) -> Mapping[str, int]:
@@ -121,6 +133,8 @@ class Vocabulary:
     # Words in ASCII are the same in every normal form: the entry would only change their files.
     if self.normalized and not _all_ascii(self.words):
       data['normal_form'] = 'NFC'
+    if self.leaked_from:
+      data['leaked_from'] = list(self.leaked_from)
     return data
 
   @classmethod
@@ -140,6 +154,7 @@ class Vocabulary:
       int(data['min_count']),
       int(data['max_words']),
       normalized='normal_form' in data or _all_ascii(words),
+      leaked_from=tuple(data.get('leaked_from', ())),
     )
     if 'hash' in data and data['hash'] != vocabulary.hash:
       raise DataError(
@@ -154,25 +169,55 @@ def _all_ascii(words: Iterable[str]) -> bool:
 
 
 def build_vocabulary(
-  captions: Iterable[str], min_count: int = 3, max_words: int = 20, tokenizer: str = 'ptb_like'
+  captions: Iterable[str],
+  min_count: int = 3,
+  max_words: int = 20,
+  tokenizer: str = 'ptb_like',
+  leaked_from: Sequence[str] = (),
 ) -> Vocabulary:
   """The vocabulary of a training split.
 
   Only the first ``max_words`` words of a caption are counted, as models are trained on no others.
-  Words are ordered by falling count, then alphabetically, so the same captions give the same ids.
 
   Args:
-    captions: raw captions of the training split, and of no other split.
+    captions: raw captions of the training split, and of the splits in ``leaked_from``.
     min_count: fewest occurrences of a word; rarer words become ``<UNK>``.
-    max_words: longest caption in words.
+    max_words: longest caption in words; 0: no caption is cut, the limit is the longest one.
+    tokenizer: a key of ``tokenizers.TOKENIZERS``.
+    leaked_from: other splits whose captions are among these.
+  """
+  counts, longest = count_words(captions, max_words, tokenizer)
+  words = frequent_words(counts, min_count)
+  limit = max_words or max(1, longest)
+  return Vocabulary((*SPECIAL, *words), tokenizer, min_count, limit, leaked_from=tuple(leaked_from))
+
+
+def count_words(
+  captions: Iterable[str], max_words: int = 0, tokenizer: str = 'ptb_like'
+) -> tuple[collections.Counter[str], int]:
+  """How often each word occurs, and the number of words of the longest caption.
+
+  Args:
+    captions: raw text.
+    max_words: captions are cut after this many words; 0: they are not cut.
     tokenizer: a key of ``tokenizers.TOKENIZERS``.
   """
   counts: collections.Counter[str] = collections.Counter()
+  longest = 0
   for caption in captions:
-    counts.update(tokenize(caption, tokenizer)[:max_words])
+    words = tokenize(caption, tokenizer)[: max_words or None]
+    counts.update(words)
+    longest = max(longest, len(words))
+  return counts, longest
+
+
+def frequent_words(counts: Mapping[str, int], min_count: int) -> list[str]:
+  """The words that occur ``min_count`` times or more, without ``SPECIAL``.
+
+  They are ordered by falling count, then alphabetically, so the same captions give the same ids.
+  """
   ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-  words = [word for word, count in ordered if count >= min_count and word not in SPECIAL]
-  return Vocabulary((*SPECIAL, *words), tokenizer, min_count, max_words)
+  return [word for word, count in ordered if count >= min_count and word not in SPECIAL]
 
 
 def coverage(vocabulary: Vocabulary, captions: Iterable[str]) -> tuple[int, int]:

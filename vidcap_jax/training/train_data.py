@@ -96,6 +96,8 @@ def log_train_data(
     f'{data.total_steps} in all'
     + (f'; {order.without_captions} videos have no caption' if order.without_captions else '')
   )
+  if stage.vocabulary.leak_note:
+    log(f'warning: {stage.vocabulary.leak_note}')
   unread = [stream.name for stream in stage.manifest.streams if stream not in streams]
   log(
     f'streams: {", ".join(stream.name for stream in streams)}'

@@ -61,6 +61,32 @@ def test_vocabulary_is_of_the_training_split(source):
   assert report.coverage['val'] == (1, 2)
 
 
+def test_captions_may_stay_uncut(source):
+  manifest, report = build(options(source, max_words=0))
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+  assert 'song' in vocabulary.words
+  assert vocabulary.max_words == 5  # of 'a man sings a song', the longest of train
+  assert report.coverage['train'] == (12, 12)
+  assert manifest.source['max_words'] == 0
+  assert build(options(source, max_words=0))[1].unchanged
+  with pytest.raises(DataError, match='max_words 0 there, 5 now'):
+    build(options(source, max_words=5))
+
+
+def test_words_of_other_splits_leak_only_if_the_options_say_so(source):
+  manifest, report = build(options(source, leak_words_of=('val', 'test')))
+  vocabulary = Vocabulary.from_dict(manifest.vocabulary)
+  assert 'cat' in vocabulary.words
+  assert vocabulary.leaked_from == ('val', 'test')
+  assert manifest.source['leak_words_of'] == ['val', 'test']
+  assert read_manifest(source / 'out') == manifest
+  assert report.coverage['val'] == (2, 2)
+  with pytest.raises(DataError, match='leak_words_of'):
+    build(options(source))
+  by_default, _ = build(options(source, overwrite=True))
+  assert 'leaked_from' not in by_default.vocabulary
+
+
 def test_no_word_is_frequent_enough(source):
   with pytest.raises(DataError, match='9 times.*--min_count'):
     build(options(source, min_count=9))
@@ -147,7 +173,12 @@ def test_msvd_by_youtube_id(source):
     ({'dtype': 'int8'}, '--dtype=int8'),
     ({'counts': 'ignore'}, '--counts=ignore'),
     ({'language': 'zh'}, "--language=zh: the format 'csv'"),
-    ({'min_count': 0}, 'at least 1'),
+    ({'min_count': 0}, '--min_count=0'),
+    ({'max_words': -1}, '--max_words=-1'),
+    ({'leak_words_of': ('dev',)}, "leak_words_of=dev: 'dev'.*val, test"),
+    ({'leak_words_of': ('train',)}, "leak_words_of=train: 'train'"),
+    ({'leak_words_of': ('val', 'val')}, "leak_words_of=val,val: 'val'"),
+    ({'leak_words_of': ('test',), 'split': 'test'}, 'leak_words_of.*without a split train'),
     ({'shard_mb': float('nan')}, '--shard_mb'),
     ({'splits': 'x', 'split': 'y'}, 'exclude each other'),
     ({'features': {}}, 'no feature stream'),

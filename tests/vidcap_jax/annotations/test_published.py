@@ -26,6 +26,19 @@ def test_msrvtt_by_number():
   assert sizes(without_test) == {'train': 6513, 'val': 497}
 
 
+def test_msrvtt_as_dual_afr_divides_the_training_set():
+  ids = [f'video{n}' for n in range(10_000)]
+  splits = choose('msrvtt_dual_afr', annotation(ids), {})
+  assert sizes(splits) == {'train': 5513, 'val': 497, 'test': 1000}
+  standard = choose('msrvtt', annotation(ids), {})
+  assert splits['train'] + splits['test'] == standard['train']
+  assert splits['val'] == standard['val']
+  counts = published.counts_of('msrvtt', 'msrvtt_dual_afr', None)
+  assert published.check(splits, counts, fail=True) == []
+  with pytest.raises(DataError, match='test has 3 videos.*1,000'):
+    published.check({'test': ids[:3]}, counts, fail=True)
+
+
 def test_msvd_by_the_number_in_the_id_map():
   names = {f'{chr(97 + n % 26)}{n}_5_15': f'vid{n}' for n in range(1, 1971)}
   splits = choose('msvd', annotation([*names, 'spare_1_2']), names)

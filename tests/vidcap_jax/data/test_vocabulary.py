@@ -28,6 +28,23 @@ def test_words_are_ordered_by_count_then_spelling():
   assert len(vocabulary) == 7
 
 
+def test_captions_are_not_cut_without_a_limit():
+  vocabulary = build_vocabulary(['a b c d', 'a'], 1, max_words=0)
+  assert vocabulary.words[4:] == ('a', 'b', 'c', 'd')
+  assert vocabulary.max_words == 4
+  assert build_vocabulary([], 1, max_words=0).max_words == 1
+
+
+def test_a_leak_is_saved_and_changes_no_token():
+  leaking = build_vocabulary(CAPTIONS, 1, leaked_from=('val', 'test'))
+  assert Vocabulary.from_dict(json.loads(json.dumps(leaking.to_dict()))) == leaking
+  assert 'val and test' in leaking.leak_note
+  without = build_vocabulary(CAPTIONS, 1)
+  assert without.hash == leaking.hash
+  assert without.leak_note == ''
+  assert 'leaked_from' not in without.to_dict()
+
+
 def test_only_words_within_max_words_count():
   assert build_vocabulary(['a b c d'], 1, max_words=2).words[4:] == ('a', 'b')
 
