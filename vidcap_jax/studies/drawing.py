@@ -1,6 +1,10 @@
 """Figures by matplotlib, which is imported when needed: it comes with the extra ``report``."""
 
+import pathlib
 from typing import Any
+
+from vidcap_jax.errors import UserError
+from vidcap_jax.files import check_output
 
 
 def figure(**settings: Any) -> Any:
@@ -19,3 +23,52 @@ def figure(**settings: Any) -> Any:
       'matplotlib is needed to draw: install the extra "report", pip install \'vidcap_jax[report]\''
     ) from error
   return Figure(**settings, layout='constrained')
+
+
+def check_plot(flag: str, file: str) -> None:
+  """Checks that a picture can be drawn and written; call it before the work starts.
+
+  Args:
+    flag: with the path, for the message.
+    file: the picture.
+
+  Raises:
+    UserError: an unknown format, with those known; or the path can't be written.
+    ModuleNotFoundError: matplotlib is not installed.
+  """
+  forms = figure().canvas.get_supported_filetypes()
+  if (form := pathlib.Path(file).suffix.removeprefix('.').lower()) not in forms:
+    raise UserError(f'{flag}={file}: unknown image format {form!r}; known: {", ".join(forms)}')
+  check_output(flag, file)
+
+
+def bars(
+  panel: Any,
+  groups: list[str],
+  heights: dict[str, list[float | None]],
+  intervals: dict[str, list[tuple[float, float]]] | None = None,
+) -> None:
+  """Draws groups of bars with a legend.
+
+  Args:
+    panel: matplotlib axes.
+    groups: names along the axis.
+    heights: label -> a height for each group; None draws no bar.
+    intervals: label -> the ends of an error bar for each group.
+  """
+  width = 0.8 / len(heights)
+  for i, (label, values) in enumerate(heights.items()):
+    places = [group - 0.4 + width * (i + 0.5) for group in range(len(groups))]
+    tops = [0.0 if value is None else value for value in values]
+    errors = None
+    if intervals:
+      ends = intervals[label]
+      errors = [
+        [max(0.0, top - low) for top, (low, _) in zip(tops, ends)],
+        [max(0.0, high - top) for top, (_, high) in zip(tops, ends)],
+      ]
+    panel.bar(places, tops, width * 0.95, yerr=errors, capsize=2, label=label)
+  panel.set_xticks(range(len(groups)), groups)
+  panel.grid(axis='y', alpha=0.3)
+  panel.set_axisbelow(True)
+  panel.legend()

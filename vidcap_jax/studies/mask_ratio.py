@@ -39,7 +39,7 @@ from vidcap_jax.evaluation.meteor import Meteor
 from vidcap_jax.files import check_output
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.layers.attention import Edit
-from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.drawing import check_plot, figure
 
 RATIOS = '0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1'
 SHOWN = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
@@ -295,15 +295,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.error(f'--ratios={options.ratios}: comma-separated numbers expected')
   try:
     # Before the work: can the results be drawn and written?
+    if options.json:
+      check_output('--json', options.json)
     if options.plot:
-      forms = figure().canvas.get_supported_filetypes()
-      if (form := pathlib.Path(options.plot).suffix.removeprefix('.').lower()) not in forms:
-        raise UserError(
-          f'--plot={options.plot}: unknown image format {form!r}; known: {", ".join(forms)}'
-        )
-    for flag, file in (('--json', options.json), ('--plot', options.plot)):
-      if file:
-        check_output(flag, file)
+      check_plot('--plot', options.plot)
     checkpoint = restore.find_checkpoint(options.checkpoint)
     restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
     result = measure(
