@@ -15,7 +15,12 @@ from vidcap_jax import models
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.schema import Stream, stream_from_dict
 from vidcap_jax.data.vocabulary import Vocabulary
-from vidcap_jax.decoding.decode import DEFAULTS_FOR_OLD_CHECKPOINTS, check_decode
+from vidcap_jax.decoding.decode import (
+  CHECKPOINT_SETTINGS,
+  DEFAULTS_FOR_OLD_CHECKPOINTS,
+  check_decode,
+  check_pass,
+)
 from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.files import is_local, read_json
 from vidcap_jax.models import sharding
@@ -137,6 +142,7 @@ def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restore
   vocabulary = Vocabulary.from_dict(meta['vocabulary'])
   streams = tuple(stream_from_dict(s) for s in meta['streams'])
   module = models.build(config.model, len(vocabulary), config.train.dtype)
+  check_pass(config.decode, module)
   sizes = params_by_size(streams, config)
   choice = config.mesh.get('params', 'replicated')
   shardings = sharding.param_shardings(choice, mesh, len(vocabulary), sizes)
@@ -156,9 +162,10 @@ def require_captioner(restored: Restored) -> None:
 
 def _change(decode: ConfigDict, change: str) -> None:
   key, _, value = change.partition('=')
-  if key not in decode:
-    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(decode)}')
-  kind = type(decode[key])
+  known = {**CHECKPOINT_SETTINGS, **decode}
+  if key not in known:
+    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(known)}')
+  kind = type(known[key])
   try:
     words = kind in (list, tuple)
     decode[key] = kind(filter(None, value.split(','))) if words else kind(value)

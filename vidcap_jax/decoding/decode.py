@@ -5,17 +5,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+from flax import linen as nn
 
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.beam_banks import in_groups
 from vidcap_jax.decoding.constraints import Constraints
 from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.captioner import Captioner
+from vidcap_jax.models.captioner import Captioner, Inputs
 
 Array = jax.Array
 METHODS = ('beam', 'greedy', 'sample')
 # Checkpoints from before these settings were added are decoded with these values.
+# Settings that only a restored checkpoint may have, for analyses (--decode=pass=first): ``pass`` is
+# the reading of the video that is decoded, of a model that reads it several times.
+CHECKPOINT_SETTINGS = {'pass': 'last'}
+PASSES = ('first', 'last')
 DEFAULTS_FOR_OLD_CHECKPOINTS = {'n_best': 1, 'groups': 1, 'diversity': 0.5, 'force': ()}
 
 
@@ -35,6 +40,8 @@ def check_decode(settings: Mapping) -> None:
       f'decode.n_best={settings["n_best"]}: method {method!r} makes {most[method]} of a video at '
       "most; raise decode.beam, or set decode.method to 'sample'"
     )
+  if settings.get('pass', 'last') not in PASSES:
+    raise ConfigError(f'unknown decode.pass {settings["pass"]!r}; known: {", ".join(PASSES)}')
   grouped = settings['groups'] > 1
   if method != 'beam' and (grouped or settings['force']):
     raise ConfigError(f"decode.groups and decode.force need decode.method 'beam', not {method!r}")
@@ -42,6 +49,21 @@ def check_decode(settings: Mapping) -> None:
     raise ConfigError("decode.force and decode.groups can't be combined; leave one of them out")
   in_groups(settings['beam'], settings['groups'], settings['diversity'])
   Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+
+
+def check_pass(settings: Mapping, module: nn.Module) -> None:
+  """Raises ConfigError if the first pass is to be decoded of a model without passes."""
+  if settings.get('pass', 'last') == 'first' and not getattr(module.config, 'passes', 0):
+    raise ConfigError(
+      f'decode.pass=first: a {type(module).__name__} with these settings does not read a video in '
+      'passes, as a refocus model with model.passes 1 or 2 does; leave the setting out'
+    )
+
+
+def encode(captioner: Captioner, inputs: Inputs, settings: Mapping) -> Any:
+  """The memory of videos as it is decoded: after the pass that ``settings['pass']`` names."""
+  memory = captioner.encode(inputs, None, train=False)
+  return memory.first_pass() if settings.get('pass', 'last') == 'first' else memory
 
 
 def decode(

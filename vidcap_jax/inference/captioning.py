@@ -18,7 +18,7 @@ from vidcap_jax.data.records import VideoSource
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import UNK, Vocabulary
 from vidcap_jax.decoding.beam_banks import by_words
-from vidcap_jax.decoding.decode import check_decode, decode
+from vidcap_jax.decoding.decode import check_decode, check_pass, decode, encode
 from vidcap_jax.decoding.ensemble import join
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed.mesh import block, is_main, to_devices, to_host
@@ -56,13 +56,14 @@ def make_decoder(
 ) -> Callable[[Any, Mapping], Captions]:
   """A jitted function (params, batch) -> Captions that decodes with ``config.decode``."""
   check_decode(config.decode)
+  check_pass(config.decode, module)
   forced = forced_words(config.decode, vocabulary, length)
   key = jax.random.key(config.seed)
 
   @jax.jit
   def run(params, batch):
     captioner = bind(module, params)
-    memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
+    memory = encode(captioner, to_inputs(batch, streams, config.data.standardise), config.decode)
     return decode(captioner, memory, length, config.decode, key, batch['video_index'], forced)
 
   return run
@@ -219,6 +220,8 @@ def ensemble_of(
         'vocabulary'
       )
   config, mesh = first.config, first.mesh
+  if config.decode.get('pass', 'last') != 'last':
+    raise ConfigError('decode.pass=first: not for an ensemble; caption with one checkpoint')
   forced = forced_words(config.decode, first.vocabulary, first.length)
   key = jax.random.key(config.seed)
   # Raises now, rather than at compilation, if the weights don't fit.

@@ -158,6 +158,11 @@ class Memory:
   passes: Passes | None = None
   focus: Focus | None = None
 
+  def first_pass(self) -> 'Memory':
+    """The memory after the first pass, which has no choice of a key frame yet."""
+    passes = jax.tree.map(lambda x: x[:, :1], self.passes)
+    return dataclasses.replace(self, passes=passes, focus=None)
+
   def each_pass(self, unroll: Callable[['Memory'], Any]) -> Any:
     """Calls ``unroll`` with the memory after each pass; results are stacked: leaves (P, …).
 

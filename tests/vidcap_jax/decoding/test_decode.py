@@ -1,9 +1,18 @@
-"""Wrong settings of decoding."""
+"""Wrong settings of decoding, and decoding after the first pass."""
 
+import dataclasses
+
+import jax
+import numpy as np
 import pytest
 
+from configs import common
+from tests.cases import CASES, V
+from tests.made_up import Setup
 from vidcap_jax.checkpoints import restore
+from vidcap_jax.decoding.decode import decode, encode
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.captioner import bind
 
 
 @pytest.mark.parametrize(
@@ -21,8 +30,39 @@ from vidcap_jax.errors import ConfigError
     ('temperature=inf', 'decode.temperature=inf'),
     ('min_length=-1', 'min_length'),
     ('no_repeat_ngram=-2', 'no_repeat_ngram'),
+    ('pass=second', "decode.pass 'second'.*first"),
+    ('pass=first', 'decode.pass.*TemporalSpatial.*passes'),
   ],
 )
 def test_wrong_decoding_settings(change, message, restored):
   with pytest.raises(ConfigError, match=message):
     restore.restore(restored.path, restored.mesh, [change])
+
+
+@pytest.fixture(scope='module')
+def refocused():
+  return Setup(next(case for case in CASES if case.name == 'refocus'), V)
+
+
+def captions(setup, passes, method, **settings):
+  config = dataclasses.replace(setup.module.config, passes=passes)
+  settings = {**common.base().decode.to_dict(), 'beam': 3, 'method': method, **settings}
+
+  @jax.jit
+  def run(params, inputs):
+    captioner = bind(type(setup.module)(config), params)
+    memory = encode(captioner, inputs, settings)
+    rows = np.arange(inputs.batch_size, dtype=np.int32)
+    return decode(captioner, memory, 6, settings, jax.random.key(0), rows)
+
+  return run(setup.params, setup.inputs)
+
+
+@pytest.mark.parametrize('method', ['greedy', 'beam'])
+def test_the_first_of_two_passes_is_that_of_a_model_with_one(refocused, method):
+  first = captions(refocused, 2, method, **{'pass': 'first'})
+  alone = captions(refocused, 1, method)
+  np.testing.assert_array_equal(first.tokens, alone.tokens)
+  np.testing.assert_allclose(first.log_prob, alone.log_prob, rtol=1e-6)
+  last = captions(refocused, 2, method, **{'pass': 'last'})
+  assert not np.allclose(last.log_prob, first.log_prob)
