@@ -27,7 +27,7 @@ from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
-from vidcap_jax.training.cost import Cost, cost_of
+from vidcap_jax.training.cost import Cost, cost_of_traced
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.programs import SplitSizes
 from vidcap_jax.variants import each_variant, read_variant
@@ -87,7 +87,8 @@ def _stage_size(config: ConfigDict, source: str) -> tuple[int, int, Cost]:
   mesh = make_mesh(devices=jax.devices()[:1])
   stage = make_stage(config, data, mesh)
   parameters = sum(math.prod(x.shape) for x in jax.tree.leaves(stage.state.params))
-  cost = cost_of(stage.programs.train_step, *stage.step_arguments(stage.shape.length))
+  traced = stage.programs.train_step.trace(*stage.step_arguments(stage.shape.length))
+  cost = cost_of_traced(traced)
   return parameters, rows * captions, cost * (1 / (rows * captions))
 
 

@@ -1,11 +1,20 @@
 """Compiles a step for each shape of batch, and logs the operations and memory that it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 
-from vidcap_jax.training.cost import cost_of_lowered
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.training.cost import cost_of_traced
+from vidcap_jax.training.memory import (
+  REMEDIES,
+  Memory,
+  bytes_per_device,
+  fits_line,
+  memory_of,
+  size,
+)
 
 
 def compile_by_shape(step: jax.stages.Wrapped, log: Callable[[str], None]) -> Callable:
@@ -16,7 +25,11 @@ def compile_by_shape(step: jax.stages.Wrapped, log: Callable[[str], None]) -> Ca
 
   Args:
     step: jitted; its first argument is donated.
-    log: gets a line before each compilation, and one with operations and memory after it.
+    log: gets a line before each compilation, and after it one with operations and memory, and one
+      that the program fits where devices report their memory.
+
+  Raises:
+    ConfigError: the devices have less memory than the program needs; before it runs.
   """
   programs: dict[tuple, Any] = {}
 
@@ -27,32 +40,54 @@ def compile_by_shape(step: jax.stages.Wrapped, log: Callable[[str], None]) -> Ca
     key = tuple((leaf.shape, leaf.dtype, leaf.sharding) for leaf in leaves)
     if key not in programs:
       log('compiling a step: this takes a while' if not programs else 'compiling another length')
-      traced = step.trace(*arguments)
-      lowered = traced.lower()
-      programs[key] = lowered.compile()
-      log(_cost_line(cost_of_lowered(traced, lowered).flops, programs[key], arguments[0]))
+      programs[key] = _compile(step, arguments, log)
     return programs[key](*arguments)
 
   return run
 
 
-def _cost_line(flops: float, program: jax.stages.Compiled, state: Any) -> str:
+def _compile(step: jax.stages.Wrapped, arguments: tuple, log: Callable[[str], None]) -> Any:
+  """Compiles a step and logs what it takes."""
+  traced = step.trace(*arguments)
+  lowered = traced.lower()
+  try:
+    program = lowered.compile()
+  except jax.errors.JaxRuntimeError as error:
+    if 'RESOURCE_EXHAUSTED' not in str(error):
+      raise
+    reason = str(error).splitlines()[0]
+    raise ConfigError(f'the program does not fit: {reason}; use {REMEDIES}') from None
+  try:
+    flops = cost_of_traced(traced, lowered).flops
+  except RuntimeError:  # JAX_PLATFORMS leaves out the CPU, which counts them
+    flops = 0
+  memory = memory_of(program)
+  log(_cost_line(flops, memory, arguments[0]))
+  if memory and (line := fits_line(memory, device_memory(), _rows(arguments))):
+    log(line)
+  return program
+
+
+def device_memory() -> Mapping[str, int] | None:
+  """``memory_stats`` of this process's first device; None where it reports none."""
+  return jax.local_devices()[0].memory_stats()
+
+
+def _rows(arguments: tuple) -> int | None:
+  """B, the rows of the batch."""
+  batch = arguments[1] if len(arguments) > 1 else {}
+  return len(batch['video_index']) if 'video_index' in batch else None
+
+
+def _cost_line(flops: float, memory: Memory | None, state: Any) -> str:
   """A line with the operations and memory of a program, and the state that is not donated to it."""
-  line = f'a step takes {flops / 1e9:.3g} GFLOP'
-  memory = program.memory_analysis()
+  line = f'a step takes {flops / 1e9:.3g} GFLOP' if flops else 'a step takes'
   if memory is None:  # some back ends do not report it
-    return line
-  given, donated = memory.argument_size_in_bytes, memory.alias_size_in_bytes
-  most = given + memory.temp_size_in_bytes + memory.output_size_in_bytes - donated
-  line += f' and {_size(most)} of each device: {_size(given)} of arguments, '
-  line += f'{_size(memory.temp_size_in_bytes)} of temporary arrays'
-  state_size = sum(leaf.addressable_shards[0].data.nbytes for leaf in jax.tree.leaves(state))
-  if donated < state_size:
-    copied = _size(state_size - donated)
+    return line if flops else 'compiled'
+  line += (' and ' if flops else ' ') + f'{size(memory.total)} of each device: '
+  line += f'{size(memory.arguments)} of arguments, {size(memory.temporary)} of temporary arrays'
+  state_size = bytes_per_device(state)
+  if memory.aliased < state_size:
+    copied = size(state_size - memory.aliased)
     line += f'; {copied} of the training state is held twice, since it is not donated'
   return line
-
-
-def _size(number: float) -> str:
-  """1.2 GiB, 34 MiB."""
-  return f'{number / 2**30:.1f} GiB' if number >= 2**30 else f'{number / 2**20:.0f} MiB'

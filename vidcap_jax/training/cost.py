@@ -5,7 +5,7 @@ will run. A scan's length is known: its body is analysed by itself and counted f
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -41,9 +41,19 @@ def cost_of(function: Callable, *arguments: Any) -> Cost:
   return _cost(jax.make_jaxpr(function)(*arguments))
 
 
-def cost_of_lowered(traced: jax.stages.Traced, lowered: jax.stages.Lowered) -> Cost:
-  """The cost of a jitted function that is compiled anyway, from the stages before compilation."""
-  return _analysis(lowered) + _further_rounds(traced.jaxpr.jaxpr)
+def cost_of_traced(traced: jax.stages.Traced, lowered: jax.stages.Lowered | None = None) -> Cost:
+  """The cost of a jitted function that is traced anyway.
+
+  Args:
+    traced: the function with its arguments.
+    lowered: the same, if there is one; it is counted where XLA can count it as it is.
+
+  Raises:
+    RuntimeError: JAX has no CPU backend (``JAX_PLATFORMS`` leaves it out), which does the counting.
+  """
+  found = lowered.cost_analysis() if lowered else None
+  counted = _by_xla(traced.jaxpr) if not found else _read(found)
+  return counted + _further_rounds(traced.jaxpr.jaxpr)
 
 
 def _cost(program: core.ClosedJaxpr) -> Cost:
@@ -51,14 +61,18 @@ def _cost(program: core.ClosedJaxpr) -> Cost:
 
 
 def _by_xla(program: core.ClosedJaxpr) -> Cost:
+  """XLA's analysis, each loop's body counted once.
+
+  The program is lowered for the CPU, since only that backend counts a program that is not compiled.
+  """
   shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
-  return _analysis(jax.jit(core.jaxpr_as_fun(program)).lower(*shapes))
+  with jax.default_device(jax.local_devices(backend='cpu')[0]):
+    return _read(jax.jit(core.jaxpr_as_fun(program)).lower(*shapes).cost_analysis())
 
 
-def _analysis(lowered: jax.stages.Lowered) -> Cost:
-  """XLA's analysis, each loop's body counted once."""
-  found = lowered.cost_analysis() or {}
-  return Cost(found.get('flops', 0.0), found.get('bytes accessed', 0.0))
+def _read(analysis: Mapping[str, float] | None) -> Cost:
+  analysis = analysis or {}
+  return Cost(analysis.get('flops', 0.0), analysis.get('bytes accessed', 0.0))
 
 
 def _further_rounds(program: core.Jaxpr) -> Cost:

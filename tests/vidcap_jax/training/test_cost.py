@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from vidcap_jax.training.cost import cost_of
+from vidcap_jax.training.cost import cost_of, cost_of_traced
 
 ROWS, SIZE = 16, 32  # large enough that counting rounds costs next to nothing
 PRODUCT = 2 * ROWS * SIZE * SIZE  # operations of one matrix product
@@ -60,3 +60,17 @@ def test_bytes_of_a_product():
   product = cost_of(jnp.matmul, X, W)
   assert product.bytes == 4 * (2 * ROWS * SIZE + SIZE * SIZE)
   assert product.flops == PRODUCT
+
+
+class _Uncounted:
+  """A lowered program of a backend that counts nothing, as those of TPUs and GPUs."""
+
+  def cost_analysis(self):
+    return None
+
+
+def test_a_program_of_another_backend_is_counted_on_the_cpu():
+  traced = jax.jit(gradient).trace(X, W)
+  counted = cost_of_traced(traced, traced.lower())
+  assert counted.flops > 3 * 21 * PRODUCT
+  assert cost_of_traced(traced, _Uncounted()) == counted
