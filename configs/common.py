@@ -86,6 +86,10 @@ def base() -> ConfigDict:
   c.train = ConfigDict()  # how a stage is trained
   c.train.batch_size = 64  # B, videos of a step, over all devices
   c.train.epochs = 20.0  # length of the stage; an epoch uses every caption once
+  c.train.first_epoch = 0.0  # epochs of the stages before: scheduled sampling counts from here
+  # The share of the model's annealing (of STaTS's temperature) that is done at the start and at the
+  # end of the stage; (1.0, 1.0): the end value throughout.
+  c.train.annealed = (0.0, 1.0)
   # 'stage:NAME', or a workdir or checkpoint folder: start from its parameters; '': at random.
   c.train.init_from = ''
   # A word2vec file (text or binary, .gz too) of initial word embeddings; '': random ones.
@@ -231,6 +235,9 @@ def self_critical() -> ConfigDict:
 def reinforce(source: str, *, epochs: float, learning_rate: float, **objective) -> ConfigDict:
   """A stage of reinforcement that starts from the best checkpoint of another stage.
 
+  What the other stage has annealed stays at its end value, so that the samples and their greedy
+  baseline come from the model that the other stage ended with, as in evaluation.
+
   Args:
     source: the name of the other stage.
     epochs: length of the new stage.
@@ -245,6 +252,7 @@ def reinforce(source: str, *, epochs: float, learning_rate: float, **objective) 
       'train': {
         'init_from': f'stage:{source}',
         'epochs': epochs,
+        'annealed': (1.0, 1.0),
         'label_smoothing': 0.0,
         'scheduled_sampling': {'name': 'off'},
       },

@@ -26,9 +26,11 @@ small model on rendered clips with random-weight streams.
 
 Stages: ``xe``, 10 epochs of cross entropy, and ``rl``, 10 more with METEOR and BLEU-4 as rewards
 and cross entropy (self-critical training, which the paper calls REINFORCE; METEOR needs Java).
-``recipe=xe`` is 20 epochs of cross entropy instead. The paper does not give dropout, the weights of
-the rank loss, rewards and cross entropy, TS's temperatures, gradient clipping, the largest number
-of frames or the beam; those here were chosen for this config.
+Scheduled sampling goes on by epoch over both (``train.first_epoch``). TS's temperature falls in
+``xe`` from 1 to 0.01, and stays there in ``rl``, for samples and baseline alike (the paper has
+"a low temperature"). ``recipe=xe`` is 20 epochs of cross entropy instead. The paper does not give
+dropout, the weights of the rank loss, rewards and cross entropy, TS's temperatures, gradient
+clipping, the largest number of frames or the beam; those here were chosen for this config.
 
 Not run on MSVD's features: expected score and time are unknown.
 """

@@ -64,7 +64,9 @@ def stats(c: ConfigDict, chosen: dict[str, str], streams: Sequence[Stream]) -> C
       'attention': 128,
       'rank_margin': 1.0,
       'rank_weight': 0.1,
-      'temperature': (1.0, 0.01),  # TS: of the choice of a frame, at the start and end of training
+      # TS: of the choice of a frame, at the start of cross entropy and at its end. It stays there
+      # in reinforcement, in validation and in prediction.
+      'temperature': (1.0, 0.01),
       'hard_at_test': False,  # TS: whether evaluation attends to one frame only
       'dropout': 0.5,
     }
@@ -74,7 +76,7 @@ def stats(c: ConfigDict, chosen: dict[str, str], streams: Sequence[Stream]) -> C
   c.data.max_frames = 32
   c.train.batch_size = 32
   c.train.epochs = 20.0
-  # The share of given words is 24 / (24 + exp(epoch / 24)).
+  # The share of given words is 24 / (24 + exp(epoch / 24)), epochs counted over both stages.
   c.train.scheduled_sampling.name = 'inverse_sigmoid'
   c.train.scheduled_sampling.eta = 24.0
   c.optimizer.name = 'rmsprop'
@@ -87,6 +89,8 @@ def stats(c: ConfigDict, chosen: dict[str, str], streams: Sequence[Stream]) -> C
     # The weights of the two rewards and of the cross entropy are not published.
     rewards = {'cider': 0.0, 'bleu4': 1.0, 'meteor': 1.0}
     rl = common.reinforce('xe', epochs=10.0, learning_rate=1e-4, rewards=rewards, cross_entropy=1.0)
+    rl.train.scheduled_sampling.name = c.train.scheduled_sampling.name
+    rl.train.first_epoch = c.train.get_oneway_ref('epochs')  # of xe, also if a flag changes it
     c.order, c.stages.rl = ('xe', 'rl'), rl
   return c
 

@@ -14,6 +14,63 @@ _RUN_SETTINGS = (
 )
 
 
+# Keys added after runs had been saved -> their value in such a run, which trains as it has begun.
+ADDED_KEYS = {'train.first_epoch': 0.0, 'train.annealed': [0.0, 1.0]}
+# Keys that stages of config files have had other values of since then.
+_CHANGED_KEYS = ('train.scheduled_sampling.name',)
+
+
+def with_added_keys(saved: Mapping) -> dict:
+  """A saved config with the ``ADDED_KEYS`` that it lacks, to be compared with newer ones."""
+  config = ConfigDict(json.loads(json.dumps(saved)))
+  for key, value in ADDED_KEYS.items():
+    section, _, name = key.rpartition('.')
+    if section in config and name not in config[section]:
+      config[section][name] = value
+  return as_saved(config)
+
+
+def as_begun(config: ConfigDict, saved: Mapping) -> tuple[ConfigDict, list[str]]:
+  """The config that a run goes on with which was begun before ``ADDED_KEYS`` existed.
+
+  Args:
+    config: of today.
+    saved: the run's own, as from ``as_saved``.
+
+  Returns:
+    Of a run that has these keys, ``config`` itself. Of another one, a copy without them, whose
+    stages have the saved values of the keys that config files have changed since; and the names of
+    all that was removed or replaced.
+  """
+  if not ADDED_KEYS.keys() - _flat(saved).keys():
+    return config, []
+  config, replaced = config.copy_and_resolve_references(), []
+  with config.unlocked():
+    for prefix in ('', *(f'stages.{name}.' for name in config.stages)):
+      for key in (*ADDED_KEYS, *(_CHANGED_KEYS if prefix else ())):
+        if _replace(config, saved, prefix + key):
+          replaced.append(prefix + key)
+  return config, replaced
+
+
+def _replace(config: ConfigDict, saved: Mapping, key: str) -> bool:
+  """Gives a key its saved value, or removes it if there is none; returns whether it changed."""
+  *sections, name = key.split('.')
+  inner: Any = config
+  for section in sections:
+    if section not in inner:
+      return False
+    inner = inner[section]
+  values = _flat(saved)
+  if inner.get(name, ABSENT) == values.get(key, ABSENT):
+    return False
+  if key in values:
+    inner[name] = values[key]
+  else:
+    del inner[name]
+  return True
+
+
 def as_saved(config: ConfigDict) -> dict:
   """What ``config.json`` holds: the config with lists for tuples."""
   return json.loads(json.dumps(config.to_dict()))

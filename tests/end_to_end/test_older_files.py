@@ -76,6 +76,9 @@ def test_a_finished_run_evaluates_and_captions(folder, capsys):
 
 def test_a_stopped_run_goes_on_with_the_same_losses(folder):
   config = ConfigDict(json.loads((folder / 'stopped' / 'config.json').read_text()))
+  # Keys of today's config files that the run does not know.
+  config.train.update({'first_epoch': 0.0, 'annealed': (0.0, 1.0)})
+  config.stages.rl.train.annealed = (1.0, 1.0)
   with tiny.without_java():
     experiment.run(config, epath.Path('stopped'), make_mesh())
   expected, found = records(folder / 'finished' / 'metrics.jsonl'), {}

@@ -1,8 +1,18 @@
 """Which settings of two configs differ, and which no stage can change."""
 
+import copy
+
 from ml_collections import ConfigDict
 
-from vidcap_jax.config_diff import ABSENT, as_saved, differences, run_settings
+from configs import msvd_stats
+from vidcap_jax.config_diff import (
+  ABSENT,
+  as_begun,
+  as_saved,
+  differences,
+  run_settings,
+  with_added_keys,
+)
 
 
 def test_differences_by_dotted_name():
@@ -24,3 +34,49 @@ def test_tuples_are_saved_as_lists():
 def test_settings_of_a_whole_run():
   changes = {'mesh': {'data': 2, 'axis': 1}, 'seeds': 3, 'optimizer': {'rate': 0.1}}
   assert run_settings(changes) == ['mesh.data', 'seeds']
+
+
+def saved_before_annealed() -> dict:
+  """The config of a STaTS run that was begun before ``train.annealed`` existed."""
+  saved = as_saved(msvd_stats.get_config())
+  for train in (saved['train'], saved['stages']['rl']['train']):
+    del train['annealed'], train['first_epoch']
+  saved['stages']['rl']['train']['scheduled_sampling']['name'] = 'off'
+  return saved
+
+
+def test_an_older_run_goes_on_with_its_own_schedules():
+  current, saved = msvd_stats.get_config(), saved_before_annealed()
+  begun, replaced = as_begun(current, saved)
+  assert as_saved(begun) == saved
+  assert sorted(replaced) == [
+    *('stages.rl.train.annealed', 'stages.rl.train.first_epoch'),
+    *('stages.rl.train.scheduled_sampling.name', 'train.annealed', 'train.first_epoch'),
+  ]
+  assert 'annealed' in current.train
+
+
+def test_what_else_differs_in_an_older_run_stays_different():
+  current, saved = msvd_stats.get_config(), saved_before_annealed()
+  current.train.scheduled_sampling.name = 'off'
+  current.stages.rl.train.epochs = 3.0
+  begun, _ = as_begun(current, saved)
+  assert set(differences(saved, as_saved(begun))) == {
+    *('train.scheduled_sampling.name', 'stages.rl.train.epochs'),
+  }
+
+
+def test_a_run_that_has_the_keys_keeps_the_config():
+  current = msvd_stats.get_config()
+  saved = as_saved(current)
+  saved['stages']['rl']['train']['annealed'] = [0.0, 1.0]
+  assert as_begun(current, saved) == (current, [])
+
+
+def test_keys_added_later_have_the_values_that_older_runs_have():
+  saved = saved_before_annealed()
+  before = copy.deepcopy(saved)
+  train = with_added_keys(saved)['train']
+  assert (train['first_epoch'], train['annealed']) == (0.0, [0.0, 1.0])
+  assert saved == before
+  assert with_added_keys({'seed': 0}) == {'seed': 0}

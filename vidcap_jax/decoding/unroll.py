@@ -201,10 +201,11 @@ def greedy(
   L: int,
   *,
   constraints: Constraints = WORDS_ONLY,
+  train: bool = False,
 ) -> Captions:
-  """Takes the likeliest word at each step; one caption per video: (B, 1, L)."""
+  """Takes the likeliest word at each step, without noise; one caption per video: (B, 1, L)."""
   choose = lambda logits, _: jnp.argmax(logits, axis=-1).astype(jnp.int32)  # noqa: E731
-  return _generate(captioner, memory, 1, L, choose, None, None, constraints, train=False)
+  return _generate(captioner, memory, 1, L, choose, None, None, constraints, train=train)
 
 
 def sample(

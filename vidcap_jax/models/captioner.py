@@ -64,8 +64,9 @@ class Inputs:
     category: (B,) int32, -1 if unknown, or None.
     key_frame: (B,) int32 frame indices for models that can be given key frames, -1 if a video's is
       unknown; or None.
-    progress: () the part of the stage's training that is done, in [0, 1], for annealing; None when
-      not training.
+    progress: () the share of annealing that is done, in [0, 1] (``train.annealed``), in a training
+      step: in its samples and their greedy baseline too. None in validation, evaluation and
+      prediction, where what is annealed has its end value.
   """
 
   features: Mapping[str, Array]

@@ -7,7 +7,11 @@ chooses a frame and then attends within it. Their results are weighted by the la
 attention is that LSTM's state plus the newest word's self-attention over the words before it.
 
 Where the paper is silent: ST, TS and equation 12 have separate parameters; single branches are read
-without equation 12's tanh; TS's temperature falls geometrically during training.
+without equation 12's tanh. Of TS's softmax over frames the paper says "a low temperature". Here it
+falls geometrically with ``Inputs.progress``, in the configs from 1 to 0.01 during cross
+entropy, so that gradients reach all frames at first. In reinforcement it stays at its end value, as
+in validation and prediction: samples and their greedy baseline then come from the captioner that is
+evaluated.
 """
 
 import dataclasses
@@ -55,8 +59,9 @@ class StatsConfig:
     attention: attention space A.
     rank_margin: beta of equation 7.
     rank_weight: weight of the rank loss, a sum over frames, relative to a word's cross entropy.
-    temperature: of TS's softmax over frames, at the start and at the end of training.
-    hard_at_test: whether TS uses only the likeliest frame when not training.
+    temperature: of TS's softmax over frames, at the start and at the end of annealing
+      (``train.annealed``); the end value in validation and prediction.
+    hard_at_test: whether TS uses only the likeliest frame in validation and prediction.
     dropout: rate on words, the context and the LSTM's output.
     dtype: of the computation; parameters are ``param_dtype``.
   """

@@ -161,7 +161,7 @@ def read_sampling(config: ConfigDict) -> ScheduledSampling:
 
 
 def own_word_ratio(sampling: ScheduledSampling, epoch: Array) -> Array | None:
-  """Scheduled sampling's ratio at an epoch (a float scalar, from 0); None if it is off."""
+  """Scheduled sampling's ratio at an epoch (a float scalar, see ``train.first_epoch``), or None."""
   # Steps divided by the steps of an epoch may fall short of the whole number.
   floor = lambda x: jnp.floor(x + 1e-4)  # noqa: E731
   if sampling.name == 'off':

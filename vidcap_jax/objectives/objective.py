@@ -27,8 +27,9 @@ class Objective:
   Attributes:
     loss: (params, batch, inputs, key, epoch, state) -> (scalar to minimise, (report, state)).
       ``batch`` holds captions (B, S, L), caption_index (B, S) and video_index (B,), -1 for padding,
-      and ``tables``; ``key`` is the step's; ``epoch`` () counts from 0 and has a fraction; the
-      report's scalars are logged, 'loss' among them, in a unit that batches can be compared by.
+      and ``tables``; ``key`` is the step's; ``epoch`` () counts from ``train.first_epoch`` and has
+      a fraction; the report's scalars are logged, 'loss' among them, in a unit that batches can be
+      compared by.
     initial_state: (videos of the training split, most captions of one) -> the state that the loss
       gets and returns at each step, a pytree of arrays; it is part of every checkpoint.
     tables: (captions of each video of the training split, vocabulary) -> a pytree of arrays that is

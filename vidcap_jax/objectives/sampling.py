@@ -116,10 +116,16 @@ def log_probs(captioner: Captioner, unrolled: Unrolled, tokens: Array) -> tuple[
   return log_prob, jnp.moveaxis(unrolled.draw_log_prob, 0, 2).astype(log_prob.dtype)
 
 
-def greedy_captions(captioner: Captioner, inputs: Inputs, L: int) -> Array:
-  """The model's greedy captions, without dropout: (B, 1, L)."""
-  memory = captioner.encode(dataclasses.replace(inputs, progress=None), None, train=False)
-  return greedy(captioner, memory, L).tokens
+def greedy_captions(captioner: Captioner, inputs: Inputs, L: int, *, train: bool = True) -> Array:
+  """The model's greedy captions, without dropout and other noise: (B, 1, L).
+
+  Args:
+    train: whether what is annealed is as in the step's samples, or else as in evaluation.
+  """
+  if not train:
+    inputs = dataclasses.replace(inputs, progress=None)
+  memory = captioner.encode(inputs, None, train=train)
+  return greedy(captioner, memory, L, train=train).tokens
 
 
 def statistics(tokens: Array, log_prob: Array, used: Array) -> dict[str, Array]:

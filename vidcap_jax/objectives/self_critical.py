@@ -250,9 +250,15 @@ class _SelfCritical:
     if 'drawn' in batch:
       tokens = batch['drawn']['greedy']
     else:
-      tokens = sampling.greedy_captions(fixed, inputs, batch['captions'].shape[-1])
+      tokens = self._greedy(fixed, batch, inputs)
     rewards = self._rewards(tokens, batch, 'greedy')
     return jnp.broadcast_to(total(rewards, self.weights), reward.shape)
+
+  def _greedy(self, captioner: Captioner, batch: Mapping, inputs: Inputs) -> Array:
+    """Greedy captions (B, 1, L), of the distribution that the samples are drawn from."""
+    # Runs begun before this key existed go on with the baseline that they have had: evaluation's.
+    train = 'annealed' in self.config.train
+    return sampling.greedy_captions(captioner, inputs, batch['captions'].shape[-1], train=train)
 
   def _cross_entropy(
     self, captioner: Captioner, batch: Mapping, inputs: Inputs, key: Array, epoch: Array
@@ -281,8 +287,7 @@ class _SelfCritical:
       return sampling.sample_captions(captioner, inputs, sample_key, K, L)
 
     def greedy(params, batch, inputs, key):
-      L = batch['captions'].shape[-1]
-      return sampling.greedy_captions(bind(self.module, params), inputs, L)
+      return self._greedy(bind(self.module, params), batch, inputs)
 
     if self.settings.baseline == 'greedy':
       return {'samples': samples, 'greedy': greedy}

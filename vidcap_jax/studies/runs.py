@@ -22,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vidcap_jax import config_files, variants
-from vidcap_jax.config_diff import as_saved, differences
+from vidcap_jax.config_diff import as_saved, differences, with_added_keys
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import results
 
@@ -187,7 +187,8 @@ def _changed(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[A
   """The settings of a config that a run changed; the run's further stages don't count."""
   order = [name for name in saved['order'] if name in current.order]
   stages = {name: changes for name, changes in saved['stages'].items() if name in current.stages}
-  changes = differences(as_saved(current), {**saved, 'order': order, 'stages': stages})
+  saved = with_added_keys({**saved, 'order': order, 'stages': stages})
+  changes = differences(as_saved(current), saved)
   return {
     key: values
     for key, values in changes.items()

@@ -27,7 +27,7 @@ _ABOVE_0 = (
 )
 _FROM_0 = (
   *('log.every_steps', 'checkpoint.every_steps', 'eval.patience', 'train.max_skipped'),
-  *('data.max_frames', 'data.max_words', 'data.threads', 'data.workers'),
+  *('data.max_frames', 'data.max_words', 'data.threads', 'data.workers', 'train.first_epoch'),
 )
 _FROM_1 = ('checkpoint.keep',)
 _SHARES = ('train.label_smoothing', 'model.dropout')
@@ -101,6 +101,12 @@ def check_numbers(config: ConfigDict) -> None:
       section = functools.reduce(lambda outer, inner: outer[inner], sections, config)
       if name in section and not fits(section[name]):
         raise ConfigError(f'config.{key}={section[name]}: must be {must}')
+  annealed = config.train.get('annealed', (0.0, 1.0))
+  if len(annealed) != 2 or not 0 <= annealed[0] <= annealed[1] <= 1:
+    raise ConfigError(
+      f'config.train.annealed={tuple(annealed)}: must be (start, end), two shares from 0 to 1 that '
+      'do not fall'
+    )
 
 
 def settings_type(section: str, name: str) -> type:

@@ -88,7 +88,7 @@ def run_one_seed(
 ) -> dict[str, dict]:
   """Runs the stages of a config in WORKDIR; returns the last stage's scores by split."""
   workdir.mkdir(parents=True, exist_ok=True)
-  check_config(config, workdir)
+  config = check_config(config, workdir)
   check_sources(config, workdir)
   config = config.copy_and_resolve_references()
   rendered = not config.data.dir
@@ -275,8 +275,11 @@ RESUMABLE_OVERRIDES = (
 )
 
 
-def check_config(config: ConfigDict, workdir: epath.Path) -> None:
+def check_config(config: ConfigDict, workdir: epath.Path) -> ConfigDict:
   """Saves the config in a workdir without checkpoints; compares it with the saved one in others.
+
+  Returns:
+    The config to run: of a workdir that an earlier version began, see ``config_diff.as_begun``.
 
   Raises:
     DataError: they differ; every differing key is listed.
@@ -291,9 +294,15 @@ def check_config(config: ConfigDict, workdir: epath.Path) -> None:
   wait_for_all('config written')
   wait_for(path)
   if not started:
-    return
+    return config
   saved_config = read_json(path)
-  changed = config_diff.differences(saved_config, current_config)
+  config, replaced = config_diff.as_begun(config, saved_config)
+  if replaced:
+    _log(
+      f'{workdir} was begun by an earlier version and goes on as it has begun, without the changes '
+      f'since then of: {", ".join(replaced)}'
+    )
+  changed = config_diff.differences(saved_config, config_diff.as_saved(config))
   changed = {k: v for k, v in changed.items() if not k.startswith(RESUMABLE_OVERRIDES)}
   if changed:
     lines = '\n'.join(
@@ -304,6 +313,7 @@ def check_config(config: ConfigDict, workdir: epath.Path) -> None:
       'use the same settings, or another --workdir, with '
       f'--config.train.init_from={workdir} to go on from its parameters:\n{lines}'
     )
+  return config
 
 
 def _log(text: str) -> None:

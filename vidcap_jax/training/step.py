@@ -122,7 +122,7 @@ def make_train_step(
 
   def train_step(state, batch):
     key, inputs = _key_and_inputs(config, streams, total_steps, state.step, batch)
-    epoch = state.step / steps_per_epoch
+    epoch = epoch_at(config, state.step, steps_per_epoch)
     (_, (report, objective_state)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
       state.params, batch, inputs, key, epoch, state.objective_state
     )
@@ -163,10 +163,21 @@ def make_sample_steps(
   return {name: make(sample) for name, sample in objective.device_samples.items()}
 
 
+def epoch_at(config: ConfigDict, step: Array, steps_per_epoch: int) -> Array:
+  """The epoch of a step, with a fraction; ``train.first_epoch`` at the start of the stage."""
+  return config.train.get('first_epoch', 0.0) + step / steps_per_epoch
+
+
+def progress_at(config: ConfigDict, step: Array, total_steps: int) -> Array:
+  """``Inputs.progress`` at a step, from ``train.annealed``."""
+  first, last = config.train.get('annealed', (0.0, 1.0))
+  return first + (last - first) * (step / total_steps)
+
+
 def _key_and_inputs(
   config: ConfigDict, streams: Sequence[Stream], total_steps: int, step: Array, batch: Mapping
 ) -> tuple[Array, Inputs]:
   """The key of a step, from which all its random numbers are made, and its inputs."""
   key = jax.random.fold_in(jax.random.key(config.seed), step)
   inputs = to_inputs(batch, streams, config.data.standardise)
-  return key, dataclasses.replace(inputs, progress=step / total_steps)
+  return key, dataclasses.replace(inputs, progress=progress_at(config, step, total_steps))

@@ -1,5 +1,6 @@
 """Sampled captions and their gradients are the same however they are computed."""
 
+import dataclasses
 import functools
 
 import jax
@@ -66,3 +67,24 @@ def test_both_gradients_are_the_same(model):
     np.testing.assert_allclose(a, b, rtol=1e-4)
     close(on_tape, by_reading, 2e-3)
   assert finite(on_tape)
+
+
+@pytest.mark.parametrize('train', [True, False])
+def test_greedy_captions_share_what_is_annealed_with_samples(train):
+  """Unless they are asked for as evaluation makes them."""
+  model, calls = setup('stats'), []
+  captioner = bind(model.module, model.params)
+
+  def encode(inputs, noise, *, train):
+    calls.append((inputs.progress, noise, train))
+    return captioner.encode(inputs, noise, train=train)
+
+  def step(carry, x, memory, noise, *, train):
+    calls.append((None, noise, train))
+    return captioner.step(carry, x, memory, noise, train=train)
+
+  watched = dataclasses.replace(captioner, encode=encode, step=step)
+  inputs = model.inputs.replace(progress=jnp.float32(0.25))
+  sampling.greedy_captions(watched, inputs, L, train=train)
+  assert calls[0] == (0.25 if train else None, None, train)
+  assert set(calls[1:]) == {(None, None, train), (None, None, False)}  # False: of dtypes alone

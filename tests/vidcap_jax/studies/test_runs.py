@@ -28,6 +28,15 @@ def test_decoding_that_differs_from_the_run_is_shown(tmp_path):
   assert run.changed == {'decode.beam': (5, 2)}
 
 
+def test_runs_from_before_keys_were_added_have_not_changed_them(tmp_path):
+  workdir = made(tmp_path / 'a', 'configs/msrvtt_stats.py:recipe=xe')
+  saved = json.loads((workdir / 'config.json').read_text())
+  del saved['train']['annealed'], saved['train']['first_epoch']
+  save(workdir / 'config.json', saved)
+  (run,), _ = runs.find(str(tmp_path))
+  assert run.changed == {}
+
+
 def test_equal_configs_are_equal_however_they_are_named():
   asked = ['configs/vatex_fusion.py', 'vatex_fusion.py:fusion', '/x/vatex_fusion.py:variant=fusion']
   assert len({str(runs.config_variant(source)) for source in asked}) == 1

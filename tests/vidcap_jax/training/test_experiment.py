@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from benchmarks import run_results
 from configs import common
 from tests import tiny
-from vidcap_jax import files
+from vidcap_jax import config_diff, files
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import evaluate
@@ -243,6 +243,23 @@ def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path)
   experiment.check_config(config, tmp_path)
   config.train.batch_size = 8
   with pytest.raises(DataError, match='config.train.batch_size: 16 .*8 now'):
+    experiment.check_config(config, tmp_path)
+
+
+def test_a_run_of_an_earlier_version_goes_on_as_it_has_begun(tiny_data, tmp_path, capsys):
+  config = tiny.small_config(tiny_data)
+  experiment.check_config(config, tmp_path)
+  (tmp_path / 'checkpoints' / 'xe' / '5').mkdir(parents=True)
+  assert experiment.check_config(config, tmp_path) is config
+  assert capsys.readouterr().out == ''
+  saved = json.loads((tmp_path / 'config.json').read_text())
+  del saved['train']['annealed'], saved['train']['first_epoch']
+  (tmp_path / 'config.json').write_text(json.dumps(saved))
+  begun = experiment.check_config(config, tmp_path)
+  assert config_diff.as_saved(begun) == saved
+  assert re.search(r'train.first_epoch, train.annealed$', capsys.readouterr().out)
+  config.train.epochs = 9.0
+  with pytest.raises(DataError, match='config.train.epochs: 4.0 .*9.0 now$'):
     experiment.check_config(config, tmp_path)
 
 

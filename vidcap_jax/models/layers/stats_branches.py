@@ -48,7 +48,7 @@ class Branches(nn.Module):
     project: size P of the embedded features.
     attention: attention space A.
     rank_margin: beta of equation 7.
-    hard_at_test: whether TS uses only the likeliest frame when not training.
+    hard_at_test: whether TS uses only the likeliest frame in validation and prediction.
     prefix: of the names of attention weights.
     edit: see ``attention.weigh``.
   """
