@@ -46,6 +46,9 @@ TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24
 # Pictures of results.
 REPORT = ['matplotlib>=3.10.8']
 
+# Agreement between people who judge captions. (The package krippendorff is under the GPL.)
+HUMAN = ['nltk>=3.9.1']
+
 # Submitting to Kubernetes: what is submitted is checked first.
 LAUNCH = ['PyYAML>=6.0.1', 'jsonschema>=4.20', 'kubernetes-validate>=1.37']
 
@@ -79,8 +82,9 @@ setup(
     'dask': DASK + VIDEO,
     'torch': TORCH,
     'report': REPORT,
+    'human': HUMAN,
     'launch': LAUNCH,
-    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + LAUNCH,
+    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + HUMAN + LAUNCH,
   },
   classifiers=[
     'Programming Language :: Python :: 3',

@@ -1,8 +1,11 @@
 """HTML pages in one file, with styles and pictures inside, that open from disk without network.
 
-Text is escaped by ``text``; should any not be, the page's policy still lets nothing run or load.
+Text is escaped by ``text``; should any not be, the page's policy still lets nothing run or load but
+what the page was made with.
 """
 
+import base64
+import hashlib
 import html
 from collections.abc import Iterable, Sequence
 
@@ -44,20 +47,31 @@ def table(rows: Sequence[Sequence[str]]) -> str:
   return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
 
-def document(title: str, body: Iterable[str], style: str = '') -> str:
+def document(
+  title: str, body: Iterable[str], style: str = '', script: str = '', *, files: bool = False
+) -> str:
   """A page.
 
   Args:
     title: plain text.
     body: its parts as HTML; empty ones are left out.
     style: CSS besides ``STYLE``.
+    script: JavaScript that runs at the end of the page.
+    files: whether pictures, video and sound are loaded from files beside the page.
   """
+  beside = " 'self' file:" if files else ''
+  policy = f"default-src 'none'; img-src data:{beside}; style-src 'unsafe-inline'"
+  if files:
+    policy += f'; media-src{beside}'
+  if script:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy += f"; script-src 'sha256-{digest}'"
   return (
     '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    '<meta http-equiv="Content-Security-Policy" '
-    "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
+    f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
     f'<title>{text(title)}</title>\n<style>{STYLE}{style}</style>\n</head>\n<body>\n'
     + '\n'.join(filter(None, body))
+    + (f'\n<script>{script}</script>' if script else '')
     + '\n</body>\n</html>\n'
   )

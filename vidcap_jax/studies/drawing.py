@@ -71,4 +71,4 @@ def bars(
   panel.set_xticks(range(len(groups)), groups)
   panel.grid(axis='y', alpha=0.3)
   panel.set_axisbelow(True)
-  panel.legend()
+  panel.legend(loc='upper left', bbox_to_anchor=(1.0, 1.0))
