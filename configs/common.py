@@ -28,6 +28,7 @@ __all__ = [
   'base',
   'each_variant',
   'get_config_of',
+  'paper_base',
   'read_variant',
   'reinforce',
   'run_local',
@@ -68,7 +69,8 @@ def base() -> ConfigDict:
   # Each batch holds captions of similar length and is cut to the smallest of these token counts
   # that holds them, with one compilation for each; (): no grouping, every batch at full length.
   c.data.length_buckets = (9, 11, 13, 16)
-  # Whether features are standardised by the training split's mean and deviation per channel.
+  # Whether features are standardised by the training split's mean and deviation per channel. Here
+  # by default, as features of any scale may come; in no paper, so the papers' configs do without.
   c.data.standardise = True
   # Key frames for models that take them: 'stage:NAME' of a stage with task key_frames, or the file
   # that such a stage wrote; '': none.
@@ -190,6 +192,20 @@ def base() -> ConfigDict:
   return note_defaults(c)
 
 
+def paper_base(*, small: bool) -> ConfigDict:
+  """The defaults for the config of a paper that publishes neither standardisation nor clipping.
+
+  Args:
+    small: whether the config is for rendered clips. Its learning rates are higher than the papers',
+      so it keeps both.
+  """
+  c = base()
+  if not small:
+    c.data.standardise = False
+    c.optimizer.clip_norm = 0.0
+  return c
+
+
 def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
   """Sets the VATEX model's section (see vidcap_jax/models/temporal_spatial.py)."""
   c.model = ConfigDict(
@@ -224,6 +240,8 @@ def self_critical() -> ConfigDict:
       # replay: parts of the batch that run one after another, which takes less memory.
       'micro_batches': 1,
       'cross_entropy': 0.0,  # weight of the cross entropy of the batch's captions in the loss
+      # trained | fixed: the video encoder's parameters do not change (refocus has such an encoder).
+      'encoder': 'trained',
       'from_scratch': False,  # whether the stage may start without a trained model
       # The stage ends with an explanation after this many successive steps in which the mean reward
       # of the samples, or the share of samples that end, is lower than this.

@@ -6,6 +6,8 @@
       --config.data.dir=data/msvd --workdir=DIR \\
       --config.train.word_vectors=GoogleNews-vectors-negative300.bin.gz
 
+As published, gradients are clipped at a norm of 5 and features are not standardised.
+
 ``data=`` msvd (the default), msrvtt or mvad chooses the data set, ``variant=`` a row. The paper's
 BLEU-4, METEOR and CIDEr in per cent:
 
@@ -98,7 +100,8 @@ def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   # A data set changes no setting: the paper trains in the same way on all three.
   chosen = common.read_variant(variant, **VARIANTS)
-  return dual_afr(common.base(), chosen['variant'], bool(chosen['runlocal'])).lock()
+  small = bool(chosen['runlocal'])
+  return dual_afr(common.paper_base(small=small), chosen['variant'], small).lock()
 
 
 def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> ConfigDict:
@@ -139,7 +142,7 @@ def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> Config
   c.train.epochs = 30.0
   c.eval.patience = 5
   c.optimizer.learning_rate = 2e-4
-  c.optimizer.clip_norm = 5.0
+  c.optimizer.clip_norm = 5.0  # of the gradient; "the norm of the parameter vector" in the paper
   if runlocal:
     extractors = {layer: f'random_{layer}' for layer in layers}
     common.run_local(c, {**extractors, c.model.top_stream: 'random_sequence'})

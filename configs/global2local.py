@@ -28,7 +28,8 @@ Streams: image (Inception-V4, every 5th frame) and motion (3D-ResNeXt-101 of 8 f
 5), sequences of equally many vectors; objects (Faster R-CNN of Visual Genome), 16 regions of every
 15th frame, the middle one of every three of image: ceil(T / 3) frames of regions for T vectors.
 
-The paper gives neither batch size nor dropout; those here were chosen for this config. Figure 6,
+The paper gives neither batch size nor dropout; those here were chosen for this config. As
+published, features are not standardised and gradients not clipped. Figure 6,
 the scores without the smallest attention weights, is made by
 python -m vidcap_jax.studies.mask_ratio.
 
@@ -74,7 +75,7 @@ def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   # A data set changes no setting: the paper trains in the same way on both.
   chosen = common.read_variant(variant, **VARIANTS)
-  c = global2local(common.base())
+  c = global2local(common.paper_base(small=bool(chosen['runlocal'])))
   c.model.update(ROWS[chosen['variant']])
   if chosen['features'] == 'image':
     c.model.clip_stream = 'image'

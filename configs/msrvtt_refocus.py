@@ -8,8 +8,10 @@
 
 Stages: ``step1`` (only the encoder's first pass, 5 epochs), ``joint`` (both passes and the
 reward), ``choose`` (the key frames of the best joint model, for every split), ``fixed`` (training
-continues with them), ``rl`` (CIDEr-D and ROUGE-L as rewards; the result). ``recipe=xe`` leaves the
-last out.
+continues with them), ``rl`` (CIDEr-D and ROUGE-L as rewards; the result), in which the encoder is
+fixed: the paper applies reinforcement "for the decoder". SoftAtt and MeanPool, models of other
+authors, have no ``rl``. ``recipe=rl`` is ours: ``rl`` in every row, of the whole model.
+``recipe=xe`` leaves it out. As published, features are not standardised and gradients not clipped.
 
 Data: streams image, a grid of 7 x 7 x 2048 from ResNet-152 of 20 uniform frames, and audio, a
 vector of 128 (VGGish). Splits: the standard 6,513 / 497 / 2,990 videos.
@@ -18,7 +20,7 @@ Variants: the rows of Table 1, below; ``features=grid`` for data without audio,
 ``features=sequence`` for a stream image without cells, which means without v_s; ``runlocal`` for a
 small model on rendered clips.
 
-The paper's BLEU-4, ROUGE-L, METEOR and CIDEr with the last stage:
+The paper's BLEU-4, ROUGE-L, METEOR and CIDEr:
 
   variant=vre (the default)   VRE             43.2 62.0 28.0 48.3
   variant=kbigru_vs_va        KBiGRU+v_s+v_a  40.7 60.4 27.8 45.1

@@ -5,8 +5,8 @@
   python -m vidcap_jax.main --config=configs/msvd_refocus.py --config.data.dir=data/msvd \\
       --workdir=runs/msvd_refocus
 
-Stages and settings as in configs/msrvtt_refocus.py, without the stream audio. Splits: 1,200 / 100 /
-670 videos.
+Stages, ``recipe=`` and settings as in configs/msrvtt_refocus.py, without the stream audio. Splits:
+1,200 / 100 / 670 videos.
 
 Variants: vre (the default; Table 2), and Table 1's other rows: kbigru_vs_va (here without v_a),
 kbigru, attention_vs, soft_attention, mean_pool; ``features=sequence`` for a stream image without

@@ -29,8 +29,9 @@ and cross entropy (self-critical training, which the paper calls REINFORCE; METE
 Scheduled sampling goes on by epoch over both (``train.first_epoch``). TS's temperature falls in
 ``xe`` from 1 to 0.01, and stays there in ``rl``, for samples and baseline alike (the paper has
 "a low temperature"). ``recipe=xe`` is 20 epochs of cross entropy instead. The paper does not give
-dropout, the weights of the rank loss, rewards and cross entropy, TS's temperatures, gradient
-clipping, the largest number of frames or the beam; those here were chosen for this config.
+dropout, the weights of the rank loss, rewards and cross entropy, TS's temperatures, the largest
+number of frames or the beam; those here were chosen for this config. As published, features are not
+standardised and gradients not clipped.
 
 Not run on MSVD's features: expected score and time are unknown.
 """

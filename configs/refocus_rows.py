@@ -14,7 +14,10 @@ ROWS = {
   'soft_attention': (0, 'attention', False, False),
   'mean_pool': (0, 'mean', False, False),
 }
-RECIPES = {'recipe': ('rl', 'xe')}  # with reinforcement at the end, or without
+# Reinforcement at the end: of the decoder, in the paper's own rows (published); of the whole model,
+# in every row (rl); or none (xe).
+RECIPES = {'recipe': ('published', 'rl', 'xe')}
+OTHER_PAPERS = ('soft_attention', 'mean_pool')  # rows of models that others published
 
 
 def config(chosen: dict[str, str]) -> ConfigDict:
@@ -24,10 +27,11 @@ def config(chosen: dict[str, str]) -> ConfigDict:
     chosen: 'variant', 'features' (grid_audio, grid or sequence), 'recipe' and 'runlocal'.
   """
   features = chosen['features']
-  c = common.base()
+  c = common.paper_base(small=bool(chosen['runlocal']))
   refocus(c, chosen['variant'], grid=features != 'sequence', audio=features == 'grid_audio')
-  if chosen['recipe'] == 'rl':
-    reinforce(c)
+  recipe = chosen['recipe']
+  if recipe == 'rl' or (recipe == 'published' and chosen['variant'] not in OTHER_PAPERS):
+    reinforce(c, encoder='trained' if recipe == 'rl' else 'fixed')
   if chosen['runlocal']:
     run_local(c, 'random_sequence' if features == 'sequence' else 'random_grid')
   return c.lock()
@@ -97,15 +101,18 @@ def _phases(c: ConfigDict) -> None:
   )
 
 
-def reinforce(c: ConfigDict) -> ConfigDict:
+def reinforce(c: ConfigDict, encoder: str) -> ConfigDict:
   """Adds the last stage: CIDEr and ROUGE-L as rewards, with the key frames still fixed.
 
   Its place among the stages and its learning rate are not published.
+
+  Args:
+    encoder: 'fixed' or 'trained'; the paper applies reinforcement "for the decoder".
   """
   last = c.order[-1]
   c.order = (*c.order, 'rl')
   rewards = {'cider': 1.0, 'bleu4': 0.0, 'rouge_l': 1.0}
-  stage = common.reinforce(last, epochs=5.0, learning_rate=3e-5, rewards=rewards)
+  stage = common.reinforce(last, epochs=5.0, learning_rate=3e-5, rewards=rewards, encoder=encoder)
   if 'fixed' in c.stages:
     stage.data.key_frames = c.stages.fixed.data.key_frames
   c.stages.rl = stage

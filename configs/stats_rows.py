@@ -32,7 +32,7 @@ def config(chosen: dict[str, str], streams: Sequence[Stream], categories: int = 
     streams: all streams of the data set.
     categories: how many the data set has, for variants whose features name 'category'.
   """
-  c = stats(common.base(), chosen, streams)
+  c = stats(common.paper_base(small=bool(chosen['runlocal'])), chosen, streams)
   if chosen['runlocal']:
     run_local(c)
   elif 'category' in chosen['features'].split('+'):

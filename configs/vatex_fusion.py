@@ -11,7 +11,9 @@ choosing at random; WORKDIR/eval/STAGE/SPLIT those of every other stage: Table 1
 Data: streams image (ResNeXt-101) and motion (ir-CSN), sequences of one vector every 32 frames;
 audio (VGGish), a sequence or vector; objects (Mask R-CNN), regions of at most 10 a frame. Sizes,
 optimiser and beam are not published, nor is anything about the embedding. Those here were
-chosen for this config; the embedding's are usual for hinge losses with the hardest negatives.
+chosen for this config; the embedding's are usual for hinge losses with the hardest negatives (its
+gradients are clipped at a norm of 2). Features are not standardised, and the branches' gradients
+not clipped: the paper does not mention either.
 
 Variants: ``:vanilla``, ``:temporal``, ``:spatial``, ``:temporal_rl``, ``:spatial_rl`` train one row
 of Table 1 (and the stage that it starts from), ``:embedding`` only the embedding; ``:table1`` the
@@ -64,7 +66,7 @@ ORDERS = {
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   chosen = common.read_variant(variant, **VARIANTS)
-  c = common.temporal_spatial(common.base())
+  c = common.temporal_spatial(common.paper_base(small=bool(chosen['runlocal'])))
   row = chosen['variant']
   if row == 'embedding' and chosen['fallback'] != 'none':
     raise ConfigError(

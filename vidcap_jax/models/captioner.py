@@ -36,6 +36,8 @@ is built and when its parameters are initialised):
 - ``step`` returns a carry of the same structure, shapes and dtypes as it was given.
 - The names in ``Extras.attention`` are those given to ``weigh``. One of several streams is named
   'STREAM/NAME'. Choosing key frames (a stage with task 'key_frames') reads the name 'keyframe'.
+- A model whose video encoder can be held fixed (``objective.encoder``) has a class attribute
+  ``encoder_params``, the names of the encoder's parameters at the top of the module.
 - A model without ``step`` makes no captions. It defines ``touch``, ``embed_videos``,
   ``embed_captions`` and ``noise``, see ``embedding.py``.
 """

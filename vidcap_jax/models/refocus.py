@@ -17,11 +17,13 @@ Where the paper is silent: the middle of K frames is frame floor(K / 2); the fir
 equal weights is the key frame; the GRU's reset comes after the product; W_a and the decoder are
 shared by both passes; means are taken over valid entries, and missing audio is zeros. Without an
 encoder the LSTM starts from zeros with <BOS>. Audio and a mean frame are read at every step.
+Reinforcement is "for the decoder": the encoder of Algorithm 1 stays fixed in that stage, while the
+decoder's attention is trained. docs/papers.md has what was decided about training.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -188,6 +190,8 @@ class Refocus(nn.Module):
   """The captioner; ``vidcap_jax.models.captioner`` describes the methods."""
 
   config: RefocusConfig
+  # What Algorithm 1 reads. The attention modules belong to the decoder (section 3.3).
+  encoder_params: ClassVar[tuple[str, ...]] = ('encoder', 'code', 'refocus', 'merge')
 
   def setup(self):
     c = self.config

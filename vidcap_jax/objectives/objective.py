@@ -45,6 +45,8 @@ class Objective:
       number STOP_CHECK_STEPS divides, whatever is logged, since it decides what is trained.
     notes: (captions of each video, vocabulary) -> lines to log before training, such as what cannot
       be learned from these captions.
+    fixed_params: names of the module's parameters (those at the top, with all that is below them)
+      that no step changes: they get no gradient, and no update of the optimiser.
   """
 
   loss: Callable[..., tuple[Array, tuple[dict[str, Array], Any]]]
@@ -54,6 +56,7 @@ class Objective:
   host_reward: Callable[[Sequence[Sequence[str]], Vocabulary], Callable[..., dict]] | None = None
   stop: Callable[[Mapping[str, float]], str] | None = None
   notes: Callable[[Sequence[Sequence[str]], Vocabulary], Sequence[str]] | None = None
+  fixed_params: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

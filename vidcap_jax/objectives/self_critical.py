@@ -29,6 +29,7 @@ Array = jax.Array
 
 BASELINES = ('greedy', 'others', 'none')
 GRADIENTS = ('tape', 'replay')
+ENCODERS = ('trained', 'fixed')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +64,7 @@ class SelfCriticalConfig:
     gradient: tape: of the sampling itself | replay: samples are read again, with less memory.
     micro_batches: replay: parts of the batch, computed one after another: less memory.
     cross_entropy: weight of the cross entropy of the batch's captions, which is added.
+    encoder: trained | fixed: the parameters of the model's video encoder stay as they are.
     from_scratch: whether training may begin without a trained model.
     collapse: when the stage ends because samples have collapsed.
   """
@@ -74,12 +76,14 @@ class SelfCriticalConfig:
   gradient: str = 'tape'
   micro_batches: int = 1
   cross_entropy: float = 0.0
+  encoder: str = 'trained'
   from_scratch: bool = False
   collapse: CollapseConfig = CollapseConfig()
 
   def __post_init__(self):
     check_rewards(self.rewards)
-    for name, known in (('baseline', BASELINES), ('gradient', GRADIENTS)):
+    choices = {'baseline': BASELINES, 'gradient': GRADIENTS, 'encoder': ENCODERS}
+    for name, known in choices.items():
       if (value := getattr(self, name)) not in known:
         raise ConfigError(f'unknown objective.{name} {value!r}; known: {", ".join(known)}')
     least = 2 if self.baseline == 'others' else 1
@@ -137,7 +141,12 @@ def make(
   check(settings, config)
   parts = _SelfCritical(settings, config, module)
   objective = Objective(
-    parts.loss, _initial_state, parts.tables, stop=parts.stop, notes=parts.notes
+    parts.loss,
+    _initial_state,
+    parts.tables,
+    stop=parts.stop,
+    notes=parts.notes,
+    fixed_params=encoder_params(config, module) if settings.encoder == 'fixed' else (),
   )
   if not parts.on_host:
     return objective
@@ -163,6 +172,17 @@ def check(settings: SelfCriticalConfig, config: ConfigDict) -> None:
       'reinforcement starts from a trained model: set train.init_from to a stage or checkpoint, '
       'or objective.from_scratch=True if it is meant to begin with random captions'
     )
+
+
+def encoder_params(config: ConfigDict, module: nn.Module) -> tuple[str, ...]:
+  """The parameters of a module's video encoder; ConfigError if it does not name them."""
+  names = getattr(module, 'encoder_params', None)
+  if names is None:
+    raise ConfigError(
+      f"objective.encoder='fixed': model {config.model.name!r} does not name the parameters of an "
+      "encoder (encoder_params); use objective.encoder='trained'"
+    )
+  return tuple(names)
 
 
 def _initial_state(videos: int, captions: int) -> dict[str, Array]:

@@ -103,6 +103,19 @@ def state_shardings(
   return everywhere.replace(params=params, opt_state=moments)
 
 
+def replace_fixed(tree: Any, names: Sequence[str], function: Callable[[Array], Array]) -> Any:
+  """A tree of a module's parameters with ``function`` of the arrays below some of its names.
+
+  Args:
+    tree: parameters, gradients or updates.
+    names: of ``Objective.fixed_params``; those that the module does not have are skipped.
+    function: of an array.
+  """
+  if not names:
+    return tree
+  return {k: jax.tree.map(function, v) if k in names else v for k, v in tree.items()}
+
+
 def make_train_step(
   config: ConfigDict,
   objective: Objective,
@@ -116,18 +129,23 @@ def make_train_step(
 
   The new state is sharded as ``shardings`` says, see ``vidcap_jax.models.sharding``.
 
-  An update that is not finite is left out and counted. The report holds the objective's scalars,
-  smooth_loss, grad_norm, finite and skipped.
+  Parameters that the objective holds fixed have gradients of exactly 0, and are not changed by the
+  optimiser either (its weight decay would). An update that is not finite is left out and counted.
+  The report holds the objective's scalars, smooth_loss, grad_norm, finite and skipped.
   """
 
   def train_step(state, batch):
     key, inputs = _key_and_inputs(config, streams, total_steps, state.step, batch)
     epoch = epoch_at(config, state.step, steps_per_epoch)
-    (_, (report, objective_state)), grads = jax.value_and_grad(objective.loss, has_aux=True)(
-      state.params, batch, inputs, key, epoch, state.objective_state
-    )
+
+    def loss_of(params):
+      params = replace_fixed(params, objective.fixed_params, jax.lax.stop_gradient)
+      return objective.loss(params, batch, inputs, key, epoch, state.objective_state)
+
+    (_, (report, objective_state)), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
     norm = optax.tree.norm(grads)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    updates = replace_fixed(updates, objective.fixed_params, jnp.zeros_like)
     loss = report['loss']
     finite = jnp.isfinite(jnp.stack([loss, norm, optax.tree.norm(updates)])).all()
     new = (optax.apply_updates(state.params, updates), opt_state, objective_state)

@@ -138,6 +138,8 @@ def test_cross_entropy_beside_it():
   [
     ({'objective.baseline': 'mean'}, "unknown objective.baseline 'mean'"),
     ({'objective.gradient': 'scan'}, "unknown objective.gradient 'scan'"),
+    ({'objective.encoder': 'frozen'}, "unknown objective.encoder 'frozen'"),
+    ({'objective.encoder': 'fixed'}, "'fixed'.*'temporal_spatial'.*encoder_params"),
     ({'objective.baseline': 'others'}, 'at least 2'),
     ({'objective.samples': 0}, 'at least 1'),
     ({'objective.collapse.steps': 0}, r'collapse.steps=0: must be at least 1'),
@@ -174,6 +176,17 @@ def test_unknown_settings_are_refused(change, message):
   c.objective = {'name': 'self_critical', **change}
   with pytest.raises(ConfigError, match=message):
     make_objective(c, setup('temporal').module, None)
+
+
+def test_the_encoder_is_fixed_only_where_it_is_asked_for():
+  """A checkpoint or config of before the setting, which lacks it, trains the whole model."""
+  module = setup('refocus').module
+  fixed = make_objective(config(**{'objective.encoder': 'fixed'}), module, None)
+  assert fixed.fixed_params == module.encoder_params
+  older = config()
+  del older.objective['encoder']
+  for settings in (config(), older):
+    assert make_objective(settings, module, None).fixed_params == ()
 
 
 def test_rewards_that_can_only_be_0_are_named():

@@ -1,11 +1,111 @@
-"""Where in its epochs and in its annealing a step of a stage is."""
+"""Parameters that a step holds fixed, and where in its epochs and annealing a step is."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from configs import common
+from tests.cases import V
+from tests.vidcap_jax.objectives.setups import setup
+from vidcap_jax.data.schema import Stream
+from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.models.captioner import bind
+from vidcap_jax.models.refocus import Refocus
+from vidcap_jax.objectives import make_objective
+from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.training import step as steps
+from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import epoch_at, progress_at
+
+ENCODER = set(Refocus.encoder_params)
+
+
+def one_step(config, objective, params, batch, streams):
+  """Parameters and report after a step of AdamW with weight decay."""
+  config.optimizer.update({'name': 'adamw', 'learning_rate': 0.1, 'weight_decay': 0.1})
+  optimizer = make_optimizer(config.optimizer, make_schedule(config.optimizer, 1, 1))
+  params = jax.tree.map(jnp.array, params)  # the step uses them up
+  opt_state, objective_state = optimizer.init(params), objective.initial_state(8, 2)
+  state = steps.TrainState(
+    jnp.int32(0), params, opt_state, objective_state, jnp.int32(0), jnp.zeros(())
+  )
+  run = steps.make_train_step(config, objective, optimizer, streams, 1, 1)
+  state, report = run(state, batch)
+  assert bool(report['finite'])
+  return jax.device_get(state.params), report
+
+
+def changed(before, after):
+  """The names of parameters of which some value differs."""
+  differ = jax.tree.map(lambda a, b: bool((np.asarray(a) != np.asarray(b)).any()), before, after)
+  return {name for name, tree in differ.items() if any(jax.tree.leaves(tree))}
+
+
+@pytest.mark.parametrize('fixed', [(), ('encoder',), ('encoder', 'absent')])
+def test_fixed_parameters_have_no_gradient_and_no_update(fixed):
+  params = {'encoder': {'kernel': jnp.ones(3)}, 'words': {'embedding': jnp.full(4, 2.0)}}
+
+  def loss(params, batch, inputs, key, epoch, state):
+    value = sum((x**2).sum() for x in jax.tree.leaves(params))
+    return value, ({'loss': value}, state)
+
+  objective = Objective(loss, fixed_params=fixed)
+  batch = {'features': {}, 'masks': {}, 'category': None, 'key_frame': None}
+  after, report = one_step(common.base(), objective, params, batch, ())
+  expected = {'words'} if fixed else {'encoder', 'words'}
+  assert changed(params, after) == expected
+  norm = sum((2 * x**2).sum() * 2 for k in expected for x in params[k].values()) ** 0.5
+  assert report['grad_norm'] == pytest.approx(norm)  # nothing of the fixed ones is in it
+
+
+def test_the_encoder_of_refocus_has_exactly_no_gradient():
+  """All that Algorithm 1 computes comes from its ``encoder_params``, and from nothing else."""
+  model = setup('refocus')
+  params, names = model.params, Refocus.encoder_params
+
+  @jax.jit
+  def gradients(params):
+    def codes(params, fixed):
+      params = steps.replace_fixed(params, fixed, jax.lax.stop_gradient)
+      memory = bind(model.module, params).encode(model.inputs, None, train=True)
+      return jnp.sin(memory.passes.code).sum() + jnp.sin(memory.focus.scores).sum()
+
+    return jax.grad(codes)(params, names), jax.grad(codes)(params, ())
+
+  fixed, free = gradients(params)
+  zeros = jax.tree.map(np.zeros_like, params)
+  assert changed(zeros, fixed) == set()
+  assert changed(zeros, free) == ENCODER
+
+
+@pytest.mark.slow
+def test_reinforcement_with_a_fixed_encoder_trains_only_the_decoder():
+  model, config = setup('refocus'), common.base()
+  config.objective = common.self_critical()
+  config.objective.update({'encoder': 'fixed', 'cross_entropy': 0.5})
+  config.train.init_from, config.data.length_buckets = 'stage:xe', ()
+  config.data.standardise = False
+  objective = make_objective(config, model.module, None)
+  vocabulary = Vocabulary((*SPECIAL, *(f'w{i}' for i in range(V - len(SPECIAL)))), 'whitespace')
+  inputs = model.inputs
+  batch = {
+    'features': inputs.features,
+    'masks': inputs.masks,
+    'category': inputs.category,
+    'key_frame': inputs.key_frame,
+    'captions': jnp.asarray(model.targets),
+    'video_index': jnp.arange(8),
+    'tables': objective.tables([[f'w{i} w{i + 1} w0', f'w{i} w1'] for i in range(8)], vocabulary),
+  }
+  kinds = {2: 'vector', 3: 'sequence', 4: 'regions'}
+  streams = [
+    Stream(k, kinds[x.ndim], (*(None,) * (x.ndim - 2), x.shape[-1]))
+    for k, x in inputs.features.items()
+  ]
+  before = jax.device_get(model.params)
+  after, _ = one_step(config, objective, before, batch, streams)
+  assert changed(before, after) == set(before) - ENCODER
 
 
 @pytest.mark.parametrize(
