@@ -18,9 +18,8 @@ import json
 import pathlib
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-import jax
 import numpy as np
 
 from benchmarks import add_json
@@ -30,12 +29,10 @@ from data_prep.synthetic.probe_clips import PROBES
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
-from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.inference import captioning, rerank
-from vidcap_jax.models.captioner import bind
-from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.studies.weights import read_weights
 from vidcap_jax.training import experiment
 
 SOLVED = 0.9
@@ -137,7 +134,8 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
   else:
     captions = {c['video_id']: c['caption'] for c in captioning.captioner_of(restored)(source, ids)}
     if tiny.attention_axes:
-      weights = attention(restored, source, ids)
+      batches = captioning.batches_of(restored, source)
+      weights = ((ids[i], of_video) for i, of_video in read_weights(restored, batches))
   correct = [is_correct(captions[video_id], truth[video_id]['answers']) for video_id in ids]
   hits = [
     hit
@@ -150,25 +148,6 @@ def run(tiny: Tiny, data: str, workdir: pathlib.Path, seed: int) -> Measured:
 
 def _number(value) -> float | None:
   return None if value is None else float(value)
-
-
-def attention(
-  restored: restore.Restored, source, ids: Sequence[str]
-) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
-  """The attention weights of each video at the words of its reference: name -> (L, N)."""
-  config, streams, module = restored.config, restored.streams, restored.module
-
-  @jax.jit
-  def weigh(params, batch):
-    captioner = bind(module, params)
-    memory = captioner.encode(to_inputs(batch, streams, config.data.standardise), None, train=False)
-    return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
-
-  for _, batch in captioning.batches_of(restored, source):
-    weights = jax.device_get(weigh(restored.params, batch))  # (L, B, 1, N)
-    for row, index in enumerate(batch['video_index']):
-      if index >= 0:
-        yield ids[index], {name: w[:, row, 0] for name, w in weights.items()}
 
 
 # ------------------------------------------------------------------------------ all trials

@@ -71,6 +71,16 @@ def videos_of(
   return itertools.chain.from_iterable(results)
 
 
+def sources_of(
+  inputs: str, pictures: str = 'auto', frame_rate: str | None = None
+) -> dict[str, VideoSource]:
+  """Id -> file or frames of the videos that ``videos_of`` reads; {} for features."""
+  parts = split(inputs)
+  if any(_is_named(part) or _holds_features(part) for part in parts):
+    return {}
+  return dict(_find_videos(parts, pictures, frame_rate))
+
+
 def split(inputs: str) -> list[str]:
   """Splits the inputs at commas, except at those in the name of an existing file."""
   pieces, parts = inputs.split(','), []

@@ -1,0 +1,109 @@
+"""Weights at the words of captions: those of teacher forcing, without padding."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from vidcap_jax import models
+from vidcap_jax.data.records import open_split
+from vidcap_jax.decoding.unroll import teacher_forcing
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.inference import captioning
+from vidcap_jax.models.attention_axes import AttentionAxes
+from vidcap_jax.models.captioner import bind
+from vidcap_jax.models.streams import to_inputs
+from vidcap_jax.studies import weights
+from vidcap_jax.studies.weights import Attention
+
+
+@pytest.fixture(scope='module')
+def split(tiny_data):
+  source = open_split(tiny_data, 'val')
+  return [source[i] for i in range(len(source))]
+
+
+@pytest.fixture(scope='module')
+def explained(restored, split):
+  return weights.explain(restored, split)
+
+
+def test_captions_are_those_of_the_decoder(restored, split, explained):
+  captions = captioning.captioner_of(restored)(split, [video.video_id for video in split])
+  assert [(e.video.video_id, e.caption) for e in explained] == [
+    (c['video_id'], c['caption']) for c in captions
+  ]
+  np.testing.assert_allclose(
+    [e.log_prob for e in explained], [c['log_prob'] for c in captions], rtol=1e-5
+  )
+
+
+def test_every_frame_of_a_video_has_a_weight_and_padding_none(split, explained):
+  assert len({len(video.features['image']) for video in split}) > 1
+  for video, result in zip(split, explained):
+    temporal = result.attentions['temporal']
+    assert temporal.weights.shape == (len(result.words), len(video.features['image']))
+    np.testing.assert_allclose(temporal.weights.sum(-1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(temporal.rows, np.arange(len(video.features['image'])))
+
+
+def test_weights_are_those_of_teacher_forcing(restored, split):
+  (_, batch), *_ = captioning.batches_of(restored, split)
+
+  @jax.jit
+  def direct(params):
+    captioner = bind(restored.module, params)
+    inputs = to_inputs(batch, restored.streams, restored.config.data.standardise)
+    memory = captioner.encode(inputs, None, train=False)
+    return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
+
+  expected = direct(restored.params)['temporal']  # (L, B, S, T)
+  found = dict(weights.read_weights(restored, [(0, batch)]))
+  assert sorted(found) == list(range(len(split)))
+  for index, by_name in found.items():
+    np.testing.assert_allclose(by_name['temporal'], expected[:, index, 0], rtol=1e-5)
+
+
+def test_given_captions_of_any_length(restored, split, explained):
+  own = {e.video.video_id: e.caption for e in explained}
+  again = weights.explain(restored, split, own)
+  for one, other in zip(explained, again):
+    assert one.words == other.words
+    np.testing.assert_allclose(
+      one.attentions['temporal'].weights, other.attentions['temporal'].weights, rtol=1e-5
+    )
+  words = 'a red zebra rises ' * 10
+  long = weights.explain(restored, split[:1], {split[0].video_id: words})[0]
+  assert len(long.words) == 40
+  assert long.words[2] == '<UNK>'
+  assert long.log_prob is None
+  assert weights.unknown_words(restored, 'a red zebra') == ['zebra']
+
+
+def test_an_empty_caption_has_no_weights(restored, split):
+  (result,) = weights.explain(restored, split[:1], {split[0].video_id: ''})
+  assert result.words == ()
+  assert result.attentions['temporal'].weights.shape[0] == 0
+
+
+def test_a_model_without_attention_says_so(restored):
+  module = models.build({**restored.config.model, 'variant': 'vanilla'}, len(restored.vocabulary))
+  vanilla = dataclasses.replace(restored, module=module)
+  with pytest.raises(ConfigError, match="temporal_spatial.*variant='vanilla'.*attention"):
+    weights.declared_axes(vanilla)
+
+
+def test_weights_summed_over_other_axes():
+  stored = np.arange(24.0).reshape(2, 3, 4)
+  attention = Attention('a', AttentionAxes(('frames', 'places'), 'x'), stored, np.arange(3))
+  np.testing.assert_array_equal(attention.over('frames'), stored.sum(2))
+  picks = Attention('a', AttentionAxes(('picks', 'frames'), 'x'), stored, np.arange(4))
+  np.testing.assert_array_equal(picks.over('frames'), stored)
+
+
+def test_padding_is_cut_after_the_last_valid_or_used_entry():
+  cut = weights._without_padding(np.array([[0.5, 0, 0.5, 0, 0]]), 1, np.array([True] * 4 + [False]))
+  assert cut.shape == (1, 4)
+  cut = weights._without_padding(np.array([[0.5, 0, 0, 0.5, 0]]), 1, np.array([True, False]))
+  assert cut.shape == (1, 4)

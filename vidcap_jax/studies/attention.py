@@ -1,0 +1,182 @@
+r"""Shows what a model attends to at each word of its captions (STaTS Figures 6 to 9 and others).
+
+  python -m vidcap_jax.studies.attention --checkpoint=WORKDIR --split=test --ids=A,B \
+      --videos=DIR --output=DIR
+  python -m vidcap_jax.studies.attention --checkpoint=WORKDIR --inputs=clip.mp4 --output=DIR
+
+Writes a picture of each video and its raw weights as .npz, attention.json, and index.html with all
+of them. Weights over frames are strips below the video's pictures, over cells and boxes heat on the
+frame, over layers bars, over branches curves. --caption explains a given caption instead of the
+decoder's.
+"""
+
+import argparse
+import base64
+import logging
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.files import check_output, write_json, write_text
+from vidcap_jax.html_page import bullets, document, text
+from vidcap_jax.studies import attention_figure, videos
+from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.panels import load_gallery
+from vidcap_jax.studies.videos import Chosen
+from vidcap_jax.studies.weights import Attention, Explained, declared_axes, explain, unknown_words
+
+_STYLE = 'body { max-width: none; } img { max-width: 100%; }'
+
+
+def describe(attention: Attention, chosen: Chosen) -> dict:
+  """An attention's axes and what they are over, for attention.json."""
+  axes = attention.axes
+  described: dict = {'axes': ['caption', *axes.axes], 'shape': list(attention.weights.shape)}
+  if axes.stream:
+    described['stream'] = axes.stream
+  if axes.names:
+    described['names'] = list(axes.names)
+  if attention.grid:
+    described['grid'] = list(attention.grid)
+  if axes.frames:
+    described['places_of_the_frame_chosen_by'] = axes.frames
+  if 'frames' in axes.axes:
+    frames = attention.weights.shape[1 + axes.axes.index('frames')]
+    rows = attention.rows[:frames]
+    described['rows'] = rows.tolist()
+    if (times := chosen.times.get(axes.stream)) is not None and len(rows) == frames:
+      described['seconds'] = [round(times.seconds[row], 4) for row in rows]
+      described['times'] = times.how
+    strongest = attention.over('frames').argmax(axis=-1)
+    described['strongest_frame'] = strongest.tolist()
+  return described
+
+
+def report(explained: Explained, chosen: Chosen, files: dict[str, str]) -> dict:
+  """A video's entry in attention.json."""
+  return {
+    'video_id': explained.video.video_id,
+    'caption': explained.caption,
+    'words': list(explained.words),
+    'log_prob': explained.log_prob,
+    'source': None if chosen.source is None else str(chosen.source),
+    **files,
+    'attentions': {n: describe(a, chosen) for n, a in explained.attentions.items()},
+  }
+
+
+def file_names(ids: Sequence[str]) -> list[str]:
+  """A file name without suffix for each video; ids may have any characters."""
+  digits = len(str(len(ids)))
+  return [
+    f'{i:0{digits}}_{re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]}' for i, name in enumerate(ids)
+  ]
+
+
+def write(
+  restored: Restored,
+  explained: Sequence[Explained],
+  chosen: Sequence[Chosen],
+  output: pathlib.Path,
+  log: Callable[[str], None],
+) -> None:
+  """Writes pictures, weights, attention.json and index.html.
+
+  Args:
+    restored: the checkpoint.
+    explained, chosen: of the same videos.
+    output: a folder, which is created.
+    log: called with a line for each note.
+  """
+  output.mkdir(parents=True, exist_ok=True)
+  extractor_of = {stream.name: stream.extractor for stream in restored.streams}
+  entries, body = [], []
+  for name, one, video in zip(
+    file_names([e.video.video_id for e in explained]), explained, chosen, strict=True
+  ):
+    streams = {a.axes.stream for a in one.attentions.values()}
+    gallery = load_gallery(video, streams, extractor_of)
+    for note in gallery.notes:
+      log(note)
+    picture = output / f'{name}.png'
+    attention_figure.draw(one, video, gallery, picture)
+    arrays = {n: a.weights for n, a in one.attentions.items()}
+    _save_arrays(output / f'{name}.npz', {'caption': np.array(one.words, dtype=str), **arrays})
+    entries.append(report(one, video, {'picture': f'{name}.png', 'weights': f'{name}.npz'}))
+    body.append(_section(one, picture))
+  write_json(
+    output / 'attention.json', {'checkpoint': str(restored.path), 'videos': entries}, False
+  )
+  title = f'Attention of {restored.path}'
+  write_text(output / 'index.html', document(title, [f'<h1>{text(title)}</h1>', *body], _STYLE))
+
+
+def _save_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
+  """Writes arrays by name, to be read by ``np.load``."""
+  np.savez(path, **arrays)  # type: ignore[arg-type]  # its signature has no arrays by name
+
+
+def _section(explained: Explained, picture: pathlib.Path) -> str:
+  image = base64.b64encode(picture.read_bytes()).decode()
+  references = bullets(explained.video.captions) if explained.video.captions else ''
+  return (
+    f'<h2>{text(explained.video.video_id)}</h2><p>{text(explained.caption)}</p>'
+    f'<img alt="" src="data:image/png;base64,{image}">'
+    + (f'<p class="small">References</p>{references}' if references else '')
+  )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = argparse.ArgumentParser(
+    prog='python -m vidcap_jax.studies.attention',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  add = parser.add_argument
+  add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
+  videos.add_arguments(parser)
+  add('--caption', metavar='TEXT', help='the caption to explain (default: the decoded ones)')
+  add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
+  add('--output', required=True, metavar='DIR', help='folder to write to')
+  options = parser.parse_args(arguments)
+  logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
+  try:
+    run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
+  except (UserError, ModuleNotFoundError, OSError) as error:
+    sys.exit(f'error: {error}')
+  print(pathlib.Path(options.output) / 'index.html')
+
+
+def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
+  """Explains the chosen videos' captions and writes the results.
+
+  Raises:
+    ConfigError: the checkpoint has no attention; a caption without words.
+    DataError: no such videos, or data that does not fit the checkpoint.
+  """
+  figure()  # before the work: can pictures be drawn and written?
+  check_output('--output', options.output, folder=True)
+  checkpoint = restore.find_checkpoint(options.checkpoint)
+  restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
+  declared_axes(restored)
+  if options.caption is not None:
+    if not restored.vocabulary.tokenize(options.caption):
+      raise ConfigError('--caption: give a caption with at least one word')
+    if unknown := unknown_words(restored, options.caption):
+      log(f'--caption: not in the vocabulary, read as <UNK>: {", ".join(unknown)}')
+  chosen = videos.choose(options, restored, log)
+  of_video = [c.video for c in chosen]
+  given = None if options.caption is None else {v.video_id: options.caption for v in of_video}
+  write(restored, explain(restored, of_video, given), chosen, pathlib.Path(options.output), log)
+
+
+if __name__ == '__main__':
+  main()

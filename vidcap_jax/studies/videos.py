@@ -1,0 +1,177 @@
+"""The videos of a study: chosen from a data set or given as files, with their pictures."""
+
+import argparse
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.data import pipeline, provenance
+from vidcap_jax.data.records import Video, open_split
+from vidcap_jax.data.schema import Manifest, read_manifest
+from vidcap_jax.errors import DataError, VideoError
+from vidcap_jax.evaluation.evaluate import check_streams
+from vidcap_jax.features import frame_times, video_stills
+from vidcap_jax.features.frame_times import FrameTimes
+from vidcap_jax.features.picture_files import Source
+from vidcap_jax.inference import inputs
+
+FEW = 4  # videos of a split that are shown if no ids are given
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+  """A video of a study.
+
+  Attributes:
+    video: its features, and its references if it has any.
+    source: its file or frames; None where none is at hand.
+    times: of the rows of its features by stream, where known.
+    boxes: (T, N, 4) left, top, right and bottom of the regions as fractions of the frame, by the
+      rows of stored features; None if the data set has none.
+  """
+
+  video: Video
+  source: Source | None = None
+  times: Mapping[str, FrameTimes] = dataclasses.field(default_factory=dict)
+  boxes: np.ndarray | None = None
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, with_inputs: bool = True) -> None:
+  """Adds the flags that choose videos and find their pictures."""
+  add = parser.add_argument
+  add('--data', metavar='DIR', help='data set folder (default: the one trained on)')
+  add('--split', default='test', help='of the data set (default: %(default)s)')
+  add('--ids', metavar='ID,…', help=f'videos of the split (default: the first {FEW})')
+  add('--videos', metavar='DIR', help='folder of the video files or frames, named by id')
+  add('--boxes', metavar='STREAM', help="of the data set: the regions' coordinates, see docs")
+  if with_inputs:
+    add('--inputs', metavar='FILE,…', help='videos or features in place of a data set')
+    add('--pictures', default='auto', help='how pictures among the inputs are read, see predict')
+    add('--frame_rate', metavar='N', help='of inputs whose frames are pictures')
+
+
+def choose(
+  options: argparse.Namespace, restored: Restored, log: Callable[[str], None]
+) -> list[Chosen]:
+  """The videos that the flags choose, for a checkpoint.
+
+  Raises:
+    DataError: no such split, video or file; data that does not fit the checkpoint.
+  """
+  if getattr(options, 'inputs', None):
+    if options.ids or options.data:
+      raise DataError('--inputs names the videos: leave out --ids and --data')
+    boxes, videos = '', _from_inputs(options, restored, log)
+  else:
+    directory = restored.data_folder(options.data)
+    manifest = read_manifest(directory)
+    check_streams(restored, manifest, directory)
+    boxes = boxes_stream(manifest, options.boxes)
+    videos = from_split(directory, options.split, options.ids and options.ids.split(','))
+  sources = _sources(options, [video.video_id for video in videos], log)
+  made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
+  chosen = [_with_times(made, v, sources.get(v.video_id), restored, log) for v in videos]
+  if not boxes:
+    return chosen
+  return [dataclasses.replace(c, boxes=c.video.features[boxes][..., :4]) for c in chosen]
+
+
+def boxes_stream(manifest: Manifest, given: str | None) -> str:
+  """The stream with the coordinates of regions; '' if there is none.
+
+  Args:
+    manifest: of the data set.
+    given: its name; None: a stream that a detector's extractor of boxes made.
+
+  Raises:
+    DataError: the data set has no such stream, or not one of boxes.
+  """
+  if given is not None:
+    stream = manifest.stream(given)
+    if stream.kind != 'regions' or stream.channels < 4:
+      raise DataError(
+        f'--boxes={given}: a {stream.kind} {stream.axes}; regions with left, top, right and bottom '
+        'as fractions of the frame are needed, (T, N, 4) or wider'
+      )
+    return given
+  made = (s.name for s in manifest.streams if (s.extractor or '').endswith('/boxes'))
+  return next(made, '')
+
+
+def from_split(directory: str, split: str, ids: Sequence[str] | None) -> list[Video]:
+  """Videos of a split in the order of the ids; without ids the first few.
+
+  Raises:
+    DataError: no such split or video; names similar ones.
+  """
+  manifest = read_manifest(directory)
+  if split not in manifest.splits:
+    raise DataError(
+      f'--split={split}: {directory} has no such split; it has: {", ".join(manifest.splits)}'
+    )
+  source = open_split(directory, split)
+  if ids is None:
+    return [source[i] for i in range(min(FEW, len(source)))]
+  places = {video.video_id: i for i, video in enumerate(pipeline.read_texts(source))}
+  for video_id in ids:
+    if video_id not in places:
+      near = difflib.get_close_matches(video_id, places) or list(places)[:3]
+      raise DataError(
+        f'--ids: split {split!r} of {directory} has no video {video_id!r}; it has {len(places)}, '
+        f'such as {", ".join(near)}'
+      )
+  return [source[places[video_id]] for video_id in ids]
+
+
+def _from_inputs(
+  options: argparse.Namespace, restored: Restored, log: Callable[[str], None]
+) -> list[Video]:
+  made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
+  videos = []
+  for where, video in inputs.videos_of(made, options.inputs, options.pictures, options.frame_rate):
+    if isinstance(video, str):
+      log(f'{where}: {video}')
+    else:
+      videos.append(video)
+  if not videos:
+    raise DataError(f'--inputs={options.inputs}: none of these videos can be read')
+  return videos
+
+
+def _sources(
+  options: argparse.Namespace, ids: Sequence[str], log: Callable[[str], None]
+) -> dict[str, Source]:
+  """The files of the videos by id: the inputs themselves, or those in --videos."""
+  found: dict[str, Source] = {}
+  if getattr(options, 'inputs', None):
+    found |= inputs.sources_of(options.inputs, options.pictures, options.frame_rate)
+  if options.videos:
+    found |= video_stills.find_sources(options.videos, ids)
+  missing = [video_id for video_id in ids if video_id not in found]
+  if missing:
+    where = options.videos or 'no --videos=DIR'
+    log(f'no pictures of {len(missing)} of {len(ids)} videos ({where}): {", ".join(missing[:5])}')
+  return found
+
+
+def _with_times(
+  made: provenance.FeatureProvenance,
+  video: Video,
+  source: Source | None,
+  restored: Restored,
+  log: Callable[[str], None],
+) -> Chosen:
+  rows = {
+    stream.name: len(video.features[stream.name])
+    for stream in restored.streams
+    if stream.kind != 'vector'
+  }
+  try:
+    times = frame_times.times_of(made, rows, source)
+  except VideoError as error:
+    log(f'{video.video_id}: no pictures: {error}')
+    source, times = None, frame_times.times_of(made, rows, None)
+  return Chosen(video, source, times)

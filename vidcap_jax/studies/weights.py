@@ -1,0 +1,241 @@
+"""Attention weights at each word of captions, and what the weights are over."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from vidcap_jax.checkpoints.restore import Restored, require_captioner
+from vidcap_jax.data.batch import subsample
+from vidcap_jax.data.key_frames import attach
+from vidcap_jax.data.records import Video
+from vidcap_jax.data.vocabulary import EOS, PAD, UNK
+from vidcap_jax.decoding.decode import encode
+from vidcap_jax.decoding.unroll import teacher_forcing
+from vidcap_jax.distributed.mesh import to_devices, to_host
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.inference import captioning
+from vidcap_jax.models.attention_axes import AttentionAxes, places_of
+from vidcap_jax.models.captioner import bind
+from vidcap_jax.models.streams import stream_sizes, to_inputs
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+  """The weights of one attention at the words of a caption.
+
+  Attributes:
+    name: as the model calls it.
+    axes: what the weights are over.
+    weights: (L, …), a row for each word and then the axes of ``axes``, without padding.
+    rows: (T,) the rows of the stream's stored features that the frames are; empty without frames.
+    grid: (rows, columns) of the places; None if they are regions or there are none.
+  """
+
+  name: str
+  axes: AttentionAxes
+  weights: np.ndarray
+  rows: np.ndarray
+  grid: tuple[int, int] | None = None
+
+  def over(self, axis: str) -> np.ndarray:
+    """The weights summed over all axes but the picks and the given one: (L, [K,] N)."""
+    kept = {0, *(1 + i for i, a in enumerate(self.axes.axes) if a in (axis, 'picks'))}
+    return self.weights.sum(axis=tuple(i for i in range(self.weights.ndim) if i not in kept))
+
+
+@dataclasses.dataclass(frozen=True)
+class Explained:
+  """A video's caption, and all attention weights at its words.
+
+  Attributes:
+    video: with its features.
+    words: of the caption, L of them.
+    attentions: by name.
+    log_prob: of the caption; None for a given one.
+  """
+
+  video: Video
+  words: tuple[str, ...]
+  attentions: Mapping[str, Attention]
+  log_prob: float | None = None
+
+  @property
+  def caption(self) -> str:
+    return ' '.join(self.words)
+
+
+def declared_axes(restored: Restored) -> Mapping[str, AttentionAxes]:
+  """The axes of a checkpoint's attentions by name.
+
+  Raises:
+    ConfigError: the model makes no captions, or has no attention.
+  """
+  require_captioner(restored)
+  model = restored.module.config
+  axes = getattr(model, 'attentions', {})
+  if not axes:
+    settings = {
+      key: getattr(model, key) for key in ('variant', 'temporal', 'layers') if hasattr(model, key)
+    }
+    shown = ', '.join(f'{key}={value!r}' for key, value in settings.items()) or 'these settings'
+    raise ConfigError(
+      f'{restored.path}: the model {restored.config.model.name!r} with {shown} has no attention to '
+      'show; give the checkpoint of another variant or model'
+    )
+  return axes
+
+
+def make_weigher(restored: Restored) -> Callable[[Any, Mapping], dict[str, jax.Array]]:
+  """A jitted function (params, batch) -> name: weights (L, B, S, …) at the batch's captions."""
+  config, streams, module = restored.config, restored.streams, restored.module
+
+  @jax.jit
+  def weigh(params, batch):
+    captioner = bind(module, params)
+    memory = encode(captioner, to_inputs(batch, streams, config.data.standardise), config.decode)
+    return teacher_forcing(captioner, memory, batch['captions'], attention=True).attention
+
+  return weigh
+
+
+def read_weights(
+  restored: Restored, batches: Iterable[tuple[int, Mapping]]
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+  """(video index, name -> weights (L, …) at its first caption) for each video of the batches."""
+  weigh = make_weigher(restored)
+  for _, batch in batches:
+    batch = to_devices(batch, restored.mesh)
+    index, weights = to_host((batch['video_index'], weigh(restored.params, batch)))
+    for row, video in enumerate(index):
+      if video >= 0:
+        yield int(video), {name: w[:, row, 0] for name, w in weights.items()}
+
+
+def explain(
+  restored: Restored, videos: Sequence[Video], captions: Mapping[str, str] | None = None
+) -> list[Explained]:
+  """Captions of videos, each with the weights at its words.
+
+  Args:
+    restored: the checkpoint, whose decoding settings make the captions.
+    videos: with features of the model's streams.
+    captions: video id -> caption to explain in place of the decoder's.
+
+  Raises:
+    ConfigError: as for ``declared_axes``.
+  """
+  declared = declared_axes(restored)
+  source = attach(videos, restored.key_frames)
+  batches = list(captioning.batches_of(restored, source))
+  log_probs: dict[int, float] = {}
+  if captions is None:
+    batches = [_with_decoded(batch, log_probs) for batch in _decoded(restored, batches)]
+  else:
+    tokens = [_tokens(restored, captions[video.video_id]) for video in videos]
+    batches = [(step, _with_captions(batch, tokens)) for step, batch in batches]
+  by_video = {
+    int(video): (words, {name: mask[row] for name, mask in batch['masks'].items()})
+    for _, batch in batches
+    for row, (video, words) in enumerate(zip(batch['video_index'], batch['captions'][:, 0]))
+  }
+  explained = []
+  for index, weights in read_weights(restored, batches):
+    tokens, masks = by_video[index]
+    count = int(((tokens != PAD) & (tokens != EOS)).sum())
+    words = tuple(restored.vocabulary.words[token] for token in tokens[:count])
+    attentions = {
+      name: _attention(restored, name, declared[name], w[:count], masks, videos[index])
+      for name in sorted(weights, key=lambda name: _order(declared, name))
+      for w in [weights[name]]
+    }
+    explained.append(Explained(videos[index], words, attentions, log_probs.get(index)))
+  return explained
+
+
+def unknown_words(restored: Restored, caption: str) -> list[str]:
+  """The words of a caption that the checkpoint's vocabulary lacks."""
+  index = restored.vocabulary.index
+  return [w for w in restored.vocabulary.tokenize(caption) if index.get(w, UNK) <= UNK]
+
+
+def _order(declared: Mapping[str, AttentionAxes], name: str) -> tuple[bool, int]:
+  """The order of declaration, but attention to words comes last."""
+  return declared[name].axes == ('words',), list(declared).index(name)
+
+
+def _decoded(restored: Restored, batches: Iterable[tuple[int, Mapping]]):
+  run = captioning.make_decoder(
+    restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
+  )
+  for step, batch in batches:
+    captions = run(restored.params, to_devices(batch, restored.mesh))
+    yield step, batch, *to_host((captions.tokens, captions.log_prob))
+
+
+def _with_decoded(decoded, log_probs: dict[int, float]) -> tuple[int, dict]:
+  """The batch with the best decoded captions; fills in their log-probabilities by video."""
+  step, batch, tokens, scores = decoded
+  log_probs |= {int(v): float(p) for v, p in zip(batch['video_index'], scores[:, 0]) if v >= 0}
+  return step, {**batch, 'captions': np.asarray(tokens[:, :1])}
+
+
+def _tokens(restored: Restored, caption: str) -> np.ndarray:
+  """The token ids of a caption of any length, EOS included."""
+  length = len(restored.vocabulary.tokenize(caption)) + 1
+  return restored.vocabulary.encode(caption, length)
+
+
+def _with_captions(batch: Mapping, tokens: Sequence[np.ndarray]) -> dict:
+  """The batch with one caption a video, padded to the longest of all."""
+  captions = np.full((len(batch['video_index']), 1, max(map(len, tokens))), PAD, np.int32)
+  for row, video in enumerate(batch['video_index']):
+    if video >= 0:
+      captions[row, 0, : len(tokens[video])] = tokens[video]
+  return {**batch, 'captions': captions}
+
+
+def _attention(
+  restored: Restored,
+  name: str,
+  axes: AttentionAxes,
+  weights: np.ndarray,
+  masks: Mapping[str, np.ndarray],
+  video: Video,
+) -> Attention:
+  """One attention of a video, from its stored weights (L, …) and the masks of its batch row."""
+  batch_masks = {stream: mask[None] for stream, mask in masks.items()}
+  places = places_of(batch_masks, axes.stream)
+  weights = weights.reshape(len(weights), *axes.shape(weights.shape[1:], places))
+  rows, grid = np.zeros(0, int), None
+  if 'words' in axes.axes:
+    weights = weights[:, : len(weights)]
+  if axes.stream:
+    stream = next(s for s in restored.streams if s.name == axes.stream)
+    mask = masks[axes.stream].reshape(len(masks[axes.stream]), -1)  # (T, N)
+    if 'places' in axes.axes and stream.kind == 'grid':
+      _, grid_rows, columns, _ = stream.shape
+      grid = (int(grid_rows or 1), int(columns or 1))
+    elif 'places' in axes.axes:
+      weights = _without_padding(weights, 1 + axes.axes.index('places'), mask.max(axis=0))
+    if 'frames' in axes.axes:
+      weights = _without_padding(weights, 1 + axes.axes.index('frames'), mask.max(axis=1))
+      rows = _rows(restored, axes.stream, video)
+  return Attention(name, axes, weights, rows, grid)
+
+
+def _without_padding(weights: np.ndarray, axis: int, valid: np.ndarray) -> np.ndarray:
+  """Cuts an axis after its last entry that is valid or has a weight."""
+  others = tuple(i for i in range(weights.ndim) if i != axis)
+  used = np.asarray(weights.any(axis=others))
+  used[: len(valid)] |= valid[: len(used)]
+  return weights.take(np.arange(1 + np.flatnonzero(used).max(initial=0)), axis)
+
+
+def _rows(restored: Restored, name: str, video: Video) -> np.ndarray:
+  """Which rows of a stream's stored features are the frames of a batch."""
+  needs = restored.module.config.needs
+  size = stream_sizes(restored.streams, restored.config, needs)[name][0]
+  return subsample(len(video.features[name]), size, needs.blocks.get(name, 1))
