@@ -8,7 +8,7 @@ computed, also states what it trains on:
               first; {} for none. A bare value stands for ``variant=VALUE``; ``runlocal`` needs no
               entry. Read by ``python -m vidcap_jax.studies.tables`` and ``benchmarks.sizes``.
   STREAMS     a ``Stream`` for each stream of the data, with the longest video's length
-  VOCABULARY  number of words of the data set's vocabulary
+  VOCABULARY  number of words of the data set's vocabulary, special tokens included
 
 If VARIANTS has a part ``data``, which chooses a data set, then STREAMS and VOCABULARY are
 dictionaries with an entry for each of its values. A file that has moved into another one states

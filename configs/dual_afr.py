@@ -1,10 +1,22 @@
 """dualAFR on MSVD (YouTube2Text), MSR-VTT and M-VAD (Tables 1 and 2).
 
-  python -m data_prep.build --format=msvd --annotations=DIR --min_count=1 \\
+  python -m data_prep.build --format=msvd --annotations=DIR \\
+      --min_count=1 --max_words=0 --leak_words_of=val,test \\
+      --blocks=pool2=8,pool3=4,pool4=2,pool5=1 \\
       --features=pool2=DIR,pool3=DIR,pool4=DIR,pool5=DIR,fc7=DIR --out=data/msvd
   python -m vidcap_jax.main --config=configs/dual_afr.py:data=msvd,variant=soft \\
       --config.data.dir=data/msvd --workdir=DIR \\
       --config.train.word_vectors=GoogleNews-vectors-negative300.bin.gz
+
+The other data sets:
+
+  python -m data_prep.build --format=msrvtt --annotations=train_val_videodatainfo.json \\
+      --splits=msrvtt_dual_afr --min_count=4 --max_words=0 \\
+      --blocks=pool2=8,pool3=4,pool4=2,pool5=1 \\
+      --features=pool2=DIR,pool3=DIR,pool4=DIR,pool5=DIR,fc7=DIR --out=data/msrvtt
+  python -m data_prep.build --format=lsmdc --annotations=train.txt,valid.txt,test.txt \\
+      --min_count=1 --max_words=0 --blocks=pool2=8,pool3=4,pool4=2,pool5=1 \\
+      --features=pool2=DIR,pool3=DIR,pool4=DIR,pool5=DIR,fc7=DIR --out=data/mvad
 
 As published, gradients are clipped at a norm of 5 and features are not standardised.
 
@@ -34,7 +46,21 @@ align layers by MLPs of all cells (mlp), by equation 17 (maxpool, avgpool) or as
 
 Data, videos for training, validation and test: MSVD 1,200 / 100 / 670; M-VAD 36,920 / 4,950 /
 4,717; MSR-VTT 5,513 / 497 / 1,000, where training and test videos are both taken from the 6,513 of
-the standard training split. Captions are in lower case without punctuation, with all words kept.
+the standard training split, here the first 5,513 and the last 1,000: the paper's are not published.
+Captions are in lower case without punctuation.
+
+Vocabulary: the paper prints 12,594 words for MSVD, 8,071 for MSR-VTT and 13,276 for M-VAD, and
+neither a threshold nor a limit of length. The commands cut no caption; their numbers include the 4
+special tokens.
+- MSVD 12,596, of all three splits: the paper's number is reached with 2 special tokens. The words
+  of the test leak into it. For results of your own leave --leak_words_of out: 9,466.
+- MSR-VTT 8,209. All words would be 21,410, so the paper left rare words out; its threshold and its
+  videos are not known. --max_words=18 would give 8,071, but its number for MSVD needs every word of
+  uncut captions. --min_count=5 --leak_words_of=val,test would give 8,108.
+- M-VAD was not at hand, so the config has the paper's number.
+  ``python -m benchmarks.vocabularies --format=lsmdc --annotations=…`` prints what each threshold
+  gives, with and without the other splits.
+
 Streams: C3D of Sports-1M on the whole video, 112 x 112, 2 frames a second. For N frames: pool2
 (28 x 28 x N/2 x 128), pool3 (14 x 14 x N/4 x 256), pool4 (7 x 7 x N/8 x 512) and pool5
 (4 x 4 x N/16 x 512), grids aligned in time; fc7, a sequence of 4096 numbers for each window of 16
@@ -93,7 +119,7 @@ STREAMS = {
   # About as long as the longest of the clips; they last 6 seconds on average.
   'mvad': streams(units=4, windows=7, frames=64),
 }
-VOCABULARY = {'msvd': 12_594, 'msrvtt': 8_071, 'mvad': 13_276}
+VOCABULARY = {'msvd': 12_596, 'msrvtt': 8_209, 'mvad': 13_276}
 
 
 def get_config(variant: str = ''):

@@ -1,6 +1,8 @@
 """STaTS on MSR-VTT: spatio-temporal and temporo-spatial ranked attention (Tables 1, 2 and 4).
 
-  python -m data_prep.build --format=msrvtt --annotations=videodatainfo.json \\
+  python -m data_prep.build --format=msrvtt \\
+      --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
+      --min_count=3 --max_words=0 \\
       --features=i3d=i3d_rgb/,flow=i3d_flow/,resnet152=resnet152/,c3d=c3d/ --out=data/msrvtt
   python -m vidcap_jax.main --config=configs/msrvtt_stats.py:variant=stats,features=i3d \\
       --config.data.dir=data/msrvtt --workdir=runs/msrvtt_stats
@@ -9,6 +11,9 @@ Data: grids i3d (I3D RGB) and flow (I3D optical flow), 7x7x2048 from Mixed_5c, o
 frames; resnet152 and c3d, grids too (the paper does not say of which layers); the videos'
 categories, which the annotations hold. A variant reads only the streams that it names. Splits
 6513/497/2990.
+
+Vocabulary: 10,543 words with the 4 special tokens, of words seen 3 times, the default of the build.
+The paper prints neither a number nor a threshold nor a limit of length; no caption is cut.
 
 Variants, with the paper's CIDEr / BLEU-4 / ROUGE-L / METEOR:
 
@@ -53,7 +58,7 @@ STREAMS = (
   Stream('c3d', 'grid', (None, 4, 4, 512), longest=56),
   Stream('image', 'sequence', (None, 2048), longest=56),
 )
-VOCABULARY = 10_000  # not published
+VOCABULARY = 10_543
 
 
 def get_config(variant: str = ''):

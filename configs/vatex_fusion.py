@@ -1,5 +1,9 @@
 """VATEX 2019: temporal and spatial attention, reinforced, late fusion (Table 1).
 
+  python -m data_prep.build --format=vatex --language=en \\
+      --annotations=train.json,val.json,test.json --min_count=3 --max_words=0 \\
+      --max_regions=objects=10 --missing=skip --optional=audio \\
+      --features=image=DIR,motion=DIR,audio=DIR,objects=DIR --out=data/vatex
   python -m vidcap_jax.main --config=configs/vatex_fusion.py --config.data.dir=DIR --workdir=DIR
 
 Stages: ``temporal`` and ``spatial`` by cross entropy, each followed by ``…_rl``, self-critical
@@ -14,6 +18,10 @@ optimiser and beam are not published, nor is anything about the embedding. Those
 chosen for this config; the embedding's are usual for hinge losses with the hardest negatives (its
 gradients are clipped at a norm of 2). Features are not standardised, and the branches' gradients
 not clipped: the paper does not mention either.
+
+Vocabulary: the paper prints nothing of it, and VATEX's captions were not at hand, so the size of
+10,000 is assumed. The command keeps words seen 3 times, the default of the build, and cuts no
+caption; ``python -m benchmarks.vocabularies`` prints what other thresholds give.
 
 Variants: ``:vanilla``, ``:temporal``, ``:spatial``, ``:temporal_rl``, ``:spatial_rl`` train one row
 of Table 1 (and the stage that it starts from), ``:embedding`` only the embedding; ``:table1`` the
@@ -43,7 +51,7 @@ VARIANTS = {
   ),
   'fallback': ('none', 'i3d'),
 }
-# 10 seconds at 25 frames a second, every 32nd frame; the number of words is not published.
+# 10 seconds at 25 frames a second, every 32nd frame.
 STREAMS = (
   Stream('image', 'sequence', (None, 2048), longest=8),
   Stream('motion', 'sequence', (None, 2048), longest=8),
@@ -51,7 +59,7 @@ STREAMS = (
   Stream('objects', 'regions', (None, None, 4096), longest=8, most_regions=10),
   Stream('i3d', 'sequence', (None, 1024), longest=32),
 )
-VOCABULARY = 10_000
+VOCABULARY = 10_000  # assumed, see above
 
 
 RECIPE = ('temporal', 'temporal_rl', 'spatial', 'spatial_rl', 'embedding', 'fusion')

@@ -37,9 +37,11 @@ _EXAMPLES = """examples:
 
 def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = None) -> int:
   """Entry point; returns the exit code. ``build_shards``: as of ``builder.build``."""
-  args = _parser().parse_args(argv)
+  out = ''
   try:
-    manifest, report = build(_options(args), build_shards)
+    options = parse_options(argv)
+    out = options.out
+    manifest, report = build(options, build_shards)
   except DataError as error:
     print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
@@ -47,13 +49,13 @@ def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = 
     print('interrupted; run the same command again to resume', file=sys.stderr)
     return 130
   except OSError as error:
-    print(f'error: {error.filename or args.out}: {error.strerror or error}', file=sys.stderr)
+    print(f'error: {error.filename or out}: {error.strerror or error}', file=sys.stderr)
     return 1
-  print(summary(manifest, report, args.out))
+  print(summary(manifest, report, out))
   return 0
 
 
-def parse_options(argv: Sequence[str]) -> Options:
+def parse_options(argv: Sequence[str] | None) -> Options:
   """The options that a command's flags give; DataError for a value of another form."""
   return _options(_parser().parse_args(argv))
 
