@@ -171,8 +171,8 @@ def vocabulary_parts(manifest: Manifest, surveys: Surveys, words: int) -> list[P
     f'tokenizer {vocabulary.tokenizer}, words that occur {vocabulary.min_count} times or more, '
     f'captions up to {vocabulary.max_words} words',
   ]
-  if vocabulary.leak_note:
-    parts.append(f'warning: {vocabulary.leak_note}')
+  if vocabulary.leaked_from:
+    parts.append(f'words counted in train, {", ".join(vocabulary.leaked_from)}')
   rows = [('coverage', 'words', 'unknown', 'share known')]
   for name, survey in surveys.items():
     known, total = survey.known
@@ -220,8 +220,10 @@ def broken(findings: Findings) -> Iterable[str]:
 
 
 def oddities(findings: Findings) -> Iterable[str]:
-  """Unusual findings: videos without captions, constant or repeated features, odd lengths."""
+  """Unusual findings about the vocabulary, captions, features and lengths."""
   manifest, surveys = findings.manifest, findings.surveys
+  if manifest.vocabulary and (leak := Vocabulary.from_dict(manifest.vocabulary).leak_note):
+    yield leak
   yield from underflow_notes(manifest)
   unusual = [name for name in surveys if name not in SPLIT_NAMES]
   if unusual and 'train' not in surveys:
