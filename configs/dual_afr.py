@@ -152,6 +152,7 @@ def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> Config
       'ratios': tuple(layers.values()),
       'kernels': (7, 5, 3) if len(layers) > 1 else (),
       'alignment': ALIGNED.get(row, 'convolution'),
+      'embed_last': row in ALIGNED,  # equation 18 is of every layer, the last one too
       'top_stream': 'resnet' if row == 'resnet+lstm' else 'fc7',
       'top': 'lstm' if row == 'resnet+lstm' else 'mean',  # over the stream's vectors
       'hidden': 512,

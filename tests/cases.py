@@ -88,7 +88,7 @@ def dual_afr_cases():
   yield case('dual_afr-one_sequence', top, (), ('spatiotemporal',))
   yield case('dual_afr-lstm', {}, top='lstm')
   for alignment in ('mlp', 'max', 'average', 'hypercolumn'):
-    yield case(f'dual_afr-{alignment}', two, (3,), both, alignment=alignment)
+    yield case(f'dual_afr-{alignment}', two, (3,), both, alignment=alignment, embed_last=True)
 
 
 CASES = [

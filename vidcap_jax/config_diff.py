@@ -16,17 +16,28 @@ _RUN_SETTINGS = (
 
 # Keys added after runs had been saved -> their value in such a run, which trains as it has begun.
 ADDED_KEYS = {'train.first_epoch': 0.0, 'train.annealed': [0.0, 1.0]}
-# Keys that stages of config files have had other values of since then.
-_CHANGED_KEYS = ('train.scheduled_sampling.name',)
+# The same of settings that only some models and objectives have: (section, its name, key) -> value.
+ADDED_SETTINGS = {
+  ('objective', 'self_critical', 'encoder'): 'trained',
+  ('model', 'dual_afr', 'embed_last'): False,
+}
+# Keys that config files have had other values of since then, and those that their stages have had.
+_CHANGED_KEYS = ('data.standardise', 'optimizer.clip_norm')
+_CHANGED_STAGE_KEYS = ('train.scheduled_sampling.name',)
 
 
 def with_added_keys(saved: Mapping) -> dict:
-  """A saved config with the ``ADDED_KEYS`` that it lacks, to be compared with newer ones."""
+  """A saved config with the keys added later that it lacks, to be compared with newer ones."""
   config = ConfigDict(json.loads(json.dumps(saved)))
   for key, value in ADDED_KEYS.items():
     section, _, name = key.rpartition('.')
     if section in config and name not in config[section]:
       config[section][name] = value
+  for changes in (config, *config.get('stages', {}).values()):
+    for (section, owner, name), value in ADDED_SETTINGS.items():
+      settings = changes.get(section, {})
+      if settings.get('name') == owner and name not in settings:
+        settings[name] = value
   return as_saved(config)
 
 
@@ -38,16 +49,17 @@ def as_begun(config: ConfigDict, saved: Mapping) -> tuple[ConfigDict, list[str]]
     saved: the run's own, as from ``as_saved``.
 
   Returns:
-    Of a run that has these keys, ``config`` itself. Of another one, a copy without them, whose
-    stages have the saved values of the keys that config files have changed since; and the names of
-    all that was removed or replaced.
+    Of a run that has these keys, ``config`` itself. Of another one, a copy without them and without
+    ``ADDED_SETTINGS``, with the saved values of the keys that config files have changed since; and
+    the names of all that was removed or replaced.
   """
   if not ADDED_KEYS.keys() - _flat(saved).keys():
     return config, []
   config, replaced = config.copy_and_resolve_references(), []
+  added = (*ADDED_KEYS, *(f'{section}.{name}' for section, _, name in ADDED_SETTINGS))
   with config.unlocked():
     for prefix in ('', *(f'stages.{name}.' for name in config.stages)):
-      for key in (*ADDED_KEYS, *(_CHANGED_KEYS if prefix else ())):
+      for key in (*added, *(_CHANGED_STAGE_KEYS if prefix else _CHANGED_KEYS)):
         if _replace(config, saved, prefix + key):
           replaced.append(prefix + key)
   return config, replaced

@@ -56,6 +56,14 @@ def test_reinforcement_is_of_the_refocus_papers_own_rows_and_their_decoder(file,
   assert reinforcement(file, f'variant={row},recipe=xe') == []
 
 
+@pytest.mark.parametrize('row', MODULES['dual_afr.py'].VARIANTS['variant'])
+def test_dual_afr_embeds_the_last_layer_where_all_have_an_mlp(row):
+  """Equation 18 is of the other alignments; equation 3 leaves the last layer as it is."""
+  model = MODULES['dual_afr.py'].get_config(f'variant={row}').model
+  assert model.embed_last == (row in ('mlp', 'maxpool', 'avgpool', 'hypercolumn'))
+  assert model.embed_last == (model.alignment != 'convolution')
+
+
 @pytest.mark.parametrize('file', ['vatex_fusion.py', 'msvd_stats.py', 'msrvtt_stats.py'])
 def test_reinforcement_of_the_other_papers_trains_the_whole_model(file):
   found = reinforcement(file, '')

@@ -4,7 +4,7 @@ import copy
 
 from ml_collections import ConfigDict
 
-from configs import msvd_stats
+from configs import dual_afr, msvd_stats
 from vidcap_jax.config_diff import (
   ABSENT,
   as_begun,
@@ -42,6 +42,8 @@ def saved_before_annealed() -> dict:
   for train in (saved['train'], saved['stages']['rl']['train']):
     del train['annealed'], train['first_epoch']
   saved['stages']['rl']['train']['scheduled_sampling']['name'] = 'off'
+  saved['data']['standardise'], saved['optimizer']['clip_norm'] = True, 5.0
+  del saved['stages']['rl']['objective']['encoder']
   return saved
 
 
@@ -50,6 +52,7 @@ def test_an_older_run_goes_on_with_its_own_schedules():
   begun, replaced = as_begun(current, saved)
   assert as_saved(begun) == saved
   assert sorted(replaced) == [
+    *('data.standardise', 'optimizer.clip_norm', 'stages.rl.objective.encoder'),
     *('stages.rl.train.annealed', 'stages.rl.train.first_epoch'),
     *('stages.rl.train.scheduled_sampling.name', 'train.annealed', 'train.first_epoch'),
   ]
@@ -73,10 +76,22 @@ def test_a_run_that_has_the_keys_keeps_the_config():
   assert as_begun(current, saved) == (current, [])
 
 
+def test_an_older_run_of_dual_afr_keeps_its_last_layer():
+  current = dual_afr.get_config('mlp')
+  assert current.model.embed_last
+  saved = as_saved(current)
+  del saved['train']['annealed'], saved['train']['first_epoch'], saved['model']['embed_last']
+  begun, replaced = as_begun(current, saved)
+  assert 'model.embed_last' in replaced
+  assert 'embed_last' not in begun.model
+  assert with_added_keys(saved)['model']['embed_last'] is False
+
+
 def test_keys_added_later_have_the_values_that_older_runs_have():
   saved = saved_before_annealed()
   before = copy.deepcopy(saved)
   train = with_added_keys(saved)['train']
   assert (train['first_epoch'], train['annealed']) == (0.0, [0.0, 1.0])
+  assert with_added_keys(saved)['stages']['rl']['objective']['encoder'] == 'trained'
   assert saved == before
   assert with_added_keys({'seed': 0}) == {'seed': 0}

@@ -7,7 +7,10 @@ sums (soft, equation 8) or choices (hard, equation 9). The first word depends on
 CNN: h_1 = tanh(C a), c_1 = 0.
 
 The paper's baselines are settings of this model: fewer layers (one: z_t = s_t; none: no context),
-other alignments, an LSTM over the frames instead of their mean.
+other alignments, an LSTM over the frames instead of their mean. With these alignments every layer
+passes through an MLP of its own, the last one too (``embed_last``): equations 17-18 are for l = 1
+to L, "each a_l is fed to a different MLP" in the row MLP, and hypercolumns are "similar". The paper
+gives the MLP no size; here it has one hidden layer, as wide as the last layer's channels.
 """
 
 import dataclasses
@@ -45,6 +48,8 @@ class DualAFRConfig:
     ratios: for each layer, how many times as fine as the last one it is, in time, rows and columns.
     kernels: sizes of the convolutions that align, for all layers but the last.
     alignment: one of ``alignment.ALIGNMENTS``; not used with a single layer.
+    embed_last: whether the last layer passes through an MLP too, as every layer does in equation
+      18; not with alignment 'convolution', whose last layer stays as it is (equation 3).
     top_stream: the vectors from the top of a CNN, a sequence or vector stream.
     top: how a sequence of them becomes one vector: their 'mean', or the last output of an 'lstm'.
     hidden: LSTM size H.
@@ -62,6 +67,7 @@ class DualAFRConfig:
   ratios: tuple[int, ...] = (8, 4, 2, 1)
   kernels: tuple[int, ...] = (7, 5, 3)
   alignment: str = 'convolution'
+  embed_last: bool = False
   top_stream: str = 'fc7'
   top: str = 'mean'
   hidden: int = 512
@@ -78,6 +84,12 @@ class DualAFRConfig:
     for field, values in known.items():
       if (value := getattr(self, field)) not in values:
         raise ConfigError(f'model.{field} {value!r} is unknown; known: {", ".join(values)}')
+    if self.embed_last and self.alignment == 'convolution':
+      others = ', '.join(name for name in ALIGNMENTS if name != 'convolution')
+      raise ConfigError(
+        "model.embed_last=True: the last layer has no MLP with model.alignment 'convolution'; use "
+        f'embed_last=False, or an alignment of: {others}'
+      )
     if len(self.ratios) != len(self.layers) or (self.ratios and self.ratios[-1] != 1):
       raise ConfigError(
         f'model.ratios {self.ratios}: one for each of model.layers {self.layers} is needed, 1 for '
@@ -153,7 +165,9 @@ class DualAFR(nn.Module):
       self.read_top = recurrent.LSTMEncoder(c.hidden, init, orthogonal, **dtypes)
     self.first = nn.Dense(c.hidden, kernel_init=init, **dtypes)
     if c.layers:
-      self.align = Align(c.alignment, c.layers, c.ratios, c.kernels, init, **dtypes)
+      self.align = Align(
+        c.alignment, c.layers, c.ratios, c.kernels, init, embed_last=c.embed_last, **dtypes
+      )
       self.attend_positions = attention('spatiotemporal')
       self.lstm_context = gates(use_bias=False, kernel_init=init)
     if len(c.layers) > 1:

@@ -188,7 +188,7 @@ def _changed(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[A
   order = [name for name in saved['order'] if name in current.order]
   stages = {name: changes for name, changes in saved['stages'].items() if name in current.stages}
   saved = with_added_keys({**saved, 'order': order, 'stages': stages})
-  changes = differences(as_saved(current), saved)
+  changes = differences(with_added_keys(as_saved(current)), saved)
   return {
     key: values
     for key, values in changes.items()

@@ -1,4 +1,4 @@
-"""dualAFR, equations 1-9 and 12-16, through the modules that training runs."""
+"""dualAFR, equations 1-9 and 12-18, through the modules that training runs."""
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,7 @@ import pytest
 from vidcap_jax.models.captioner import Inputs, bind
 from vidcap_jax.models.dual_afr import Carry, DualAFR, DualAFRConfig
 from vidcap_jax.models.layers import draws
+from vidcap_jax.models.layers.alignment import Align
 from vidcap_jax.models.layers.attention import weigh
 from vidcap_jax.objectives.multi_sample import bound, log_geometric_means, score_term, signals
 
@@ -108,6 +109,60 @@ def test_alignment_and_stacking(oracle, precision, close, strict_dtypes):
     close(stacked.reshape(32, -1), d['out/stacked'])
     for layer, values in zip(LAYERS, np.split(stacked, 4, axis=-1)):
       close(values, d[f'out/aligned/{layer}'])
+
+
+# Table 5: the first and last cell of a layer that position i, counted from 1, sees; each layer's
+# factor of i. Pool3's last cell is 4i + 3 by Table 4 and the text; pool5 sees itself.
+SEEN = {'pool2': (8, -14, 7), 'pool3': (4, -6, 3), 'pool4': (2, -2, 1), 'pool5': (1, 0, 0)}
+
+
+def pooled(x, layer, reduce):
+  """Equation 17: (rows, columns, frames, D) of a layer to (4, 4, 2, D)."""
+  factor, first, last = SEEN[layer]
+  out = np.zeros((4, 4, 2, x.shape[-1]))
+  for place in np.ndindex(4, 4, 2):
+    window = tuple(
+      slice(max(0, factor * (i + 1) + first - 1), factor * (i + 1) + last) for i in place
+    )
+    out[place] = reduce(x[window].reshape(-1, x.shape[-1]), axis=0)
+  return out
+
+
+@pytest.mark.parametrize(('how', 'reduce'), [('max', np.max), ('average', np.mean)])
+def test_pooled_layers_each_pass_through_an_mlp(
+  oracle, precision, close, strict_dtypes, how, reduce
+):
+  """Equations 17 and 18 for l = 1, …, L: of the last layer too, not of older checkpoints."""
+  d = oracle('dualafr_eq3_9')
+  layers = [d[f'in/{layer}'] for layer in LAYERS]
+  maps = [jnp.asarray(x.transpose(2, 0, 1, 3)[None], precision) for x in layers]
+  masks = [jnp.ones(x.shape[:-1], bool) for x in maps]
+  rng = np.random.default_rng(0)
+
+  def dense(channels):
+    return {'kernel': rng.normal(size=(channels, 4)), 'bias': rng.normal(size=4)}
+
+  weights = {}
+  for layer, x in zip(LAYERS, layers):
+    weights |= {f'hidden_{layer}': dense(x.shape[-1]), f'embed_{layer}': dense(4)}
+  params = jax.tree.map(lambda x: jnp.asarray(x, precision), weights)
+  dtypes = {'dtype': precision, 'param_dtype': precision}
+  for embed_last in (True, False):
+    module = Align(
+      how, LAYERS, (8, 4, 2, 1), (), jax.nn.initializers.zeros, embed_last=embed_last, **dtypes
+    )
+    shapes = jax.eval_shape(module.init, jax.random.key(0), maps, masks)['params']
+    embedded = LAYERS if embed_last else LAYERS[:-1]
+    assert set(shapes) == {f'{part}_{layer}' for part in ('hidden', 'embed') for layer in embedded}
+    values, _ = module.apply({'params': {name: params[name] for name in shapes}}, maps, masks)
+    found = positions_last(values[0])  # (4, 4, 2, layers, D)
+    for i, (layer, x) in enumerate(zip(LAYERS, layers)):
+      expected = x
+      if layer in embedded:
+        hidden, embed = weights[f'hidden_{layer}'], weights[f'embed_{layer}']
+        y = np.maximum(pooled(x, layer, reduce) @ hidden['kernel'] + hidden['bias'], 0)
+        expected = y @ embed['kernel'] + embed['bias']
+      close(found[..., i, :], expected)
 
 
 def test_soft_attention(oracle, precision, close, strict_dtypes):

@@ -124,6 +124,7 @@ def test_the_model_of_the_paper_has_its_shapes():
     ({'choice': 'maybe'}, "model.choice 'maybe'.*soft, hard"),
     ({'alignment': 'crop'}, "model.alignment 'crop'"),
     ({'top': 'max'}, "model.top 'max'"),
+    ({'embed_last': True}, "model.embed_last.*'convolution'"),
     ({'ratios': (8, 4, 2)}, 'model.ratios.*model.layers'),
     ({'ratios': (8, 4, 2, 2)}, r'model.ratios \(8, 4, 2, 2\)'),
     ({'ratios': (8, 0, 2, 1)}, r'model.ratios \(8, 0, 2, 1\)'),

@@ -100,13 +100,16 @@ def unfold(x: Array, ratio: int) -> Array:
 
 
 class Align(nn.Module):
-  """Aligns layers to the positions and channels of the last one, which is not changed.
+  """Aligns layers to the positions and channels of the last one.
 
   ``convolution`` (equation 3): a 3D convolution with zero padding, ReLU, max-pooling. The others
   bring each layer to the positions without weights and then, by an MLP of one hidden layer that
   positions share, to the last layer's channels (equation 18): ``max`` and ``average`` pool over the
   receptive field (equation 17), ``hypercolumn`` interpolates at the position's centre, ``mlp``
   gives the MLP all cells that the position covers.
+
+  The last layer is not changed by a convolution (equation 3). By the others it is if ``embed_last``
+  is not set; otherwise it passes through an MLP of its own, as all layers do in equation 18.
 
   Padding is ignored: it is zero for the convolution, as outside of the video, and the convolution's
   outputs there are not pooled.
@@ -117,6 +120,7 @@ class Align(nn.Module):
     ratios: of the layers; the last is 1.
     kernels: convolution size of all layers but the last.
     kernel_init: of weights.
+    embed_last: whether the last layer has an MLP too; not with ``convolution``.
   """
 
   how: str
@@ -124,6 +128,7 @@ class Align(nn.Module):
   ratios: tuple[int, ...]
   kernels: tuple[int, ...]
   kernel_init: nn.initializers.Initializer
+  embed_last: bool = False
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
 
@@ -148,12 +153,10 @@ class Align(nn.Module):
           f'reduce to the {R} of {self.names[-1]!r}; change model.layers or model.ratios'
         )
       x = x.astype(self.dtype)
-      if layer < len(maps) - 1:
-        x = (
-          self._convolve(layer, x, mask, F)
-          if self.how == 'convolution'
-          else self._mlp(layer, x, mask, F)
-        )
+      if self.how != 'convolution' and (self.embed_last or layer < len(maps) - 1):
+        x = self._mlp(layer, x, mask, F)
+      elif layer < len(maps) - 1:
+        x = self._convolve(layer, x, mask, F)
       present = count(mask, ratio, cells(ratio)) > 0  # (B, U, R, R, 1)
       x = jnp.where(present, x, jnp.zeros_like(x))
       more = [(0, 0), (0, units - x.shape[1]), (0, 0), (0, 0), (0, 0)]

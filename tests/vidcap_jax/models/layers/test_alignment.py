@@ -68,9 +68,10 @@ def test_unfolding_keeps_every_cell():
   assert last.sum() == x[0, 2, 2, 2].sum()  # zeros outside
 
 
-def align(how, maps, masks, ratios, kernels=(3,)):
+def align(how, maps, masks, ratios, kernels=(3,), embed_last=False):
   names = tuple(f'layer{i}' for i in range(len(maps)))
-  module = alignment.Align(how, names, ratios, kernels, jax.nn.initializers.normal(1.0))
+  initializer = jax.nn.initializers.normal(1.0)
+  module = alignment.Align(how, names, ratios, kernels, initializer, embed_last=embed_last)
   params = module.init(jax.random.key(0), maps, masks)
   return module.apply(params, maps, masks)
 
@@ -97,6 +98,22 @@ def test_units_of_time_that_are_cut_short(how):
     np.testing.assert_allclose(found, expected[:, :3], atol=1e-5)
   np.testing.assert_array_equal(alone[0][:, :, 1], coarse.reshape(1, 3, 5))
   assert (np.abs(alone[0][:, :, 0]).sum(axis=-1) > 0).all()
+
+
+@pytest.mark.parametrize('how', ['mlp', 'hypercolumn'])
+def test_the_last_layer_is_embedded_cell_by_cell(how):
+  """Cells that are alike stay alike, and are not what they were; padding stays zero."""
+  rng = np.random.default_rng(2)
+  fine, coarse = (rng.normal(size=(1, n, n, n, 3)).astype(np.float32) for n in (4, 2))
+  coarse[0, 1] = coarse[0, 0]
+  masks = [np.ones(x.shape[:-1], bool) for x in (fine, coarse)]
+  masks[1][0, :, 1, 1] = False
+  values, present = align(how, [jnp.asarray(fine), jnp.asarray(coarse)], masks, (2, 1), (), True)
+  last, raw = np.asarray(values)[0, :, 1].reshape(2, 4, 3), coarse.reshape(2, 4, 3)
+  np.testing.assert_array_equal(last[1], last[0])
+  np.testing.assert_array_equal(last[:, 3], 0)
+  np.testing.assert_array_equal(present[0, :, 1].reshape(2, 4)[:, 3], False)
+  assert (np.abs(last - raw)[:, :3].max(axis=-1) > 1e-3).all()
 
 
 def test_grids_that_do_not_fit():
