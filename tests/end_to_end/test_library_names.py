@@ -120,6 +120,15 @@ def test_pycocoevalcap_contains_its_jars(package, jar):
   assert java.packaged(package, jar)
 
 
+def test_side_data_of_frames_is_found_by_name():
+  """Iterating over it gives the items before PyAV 19 and their names from then on."""
+  from vidcap_jax.features import video
+
+  av = video.import_av()
+  assert av.VideoFrame(16, 16, 'yuv420p').side_data.get('DISPLAYMATRIX') is None
+  assert 'DISPLAYMATRIX' in {kind.name for kind in av.sidedata.sidedata.Type}
+
+
 def test_videos_open_with_the_options_of_any_pyav(tmp_path):
   """``metadata_errors`` is an argument of ``av.open`` only before PyAV 19."""
   from tests import video_files

@@ -64,14 +64,14 @@ _TURNS = ((1, 0, 0, 1), (0, -1, 1, 0), (-1, 0, 0, -1), (0, 1, -1, 0))
 def _display_matrix(frame) -> tuple[int, int, int, int] | None:
   """(a, b, c, d) of a frame's display matrix: (x, y) is shown at (a x + c y, b x + d y)."""
   try:
-    side_data = list(frame.side_data)
+    # Not by iterating, which gives the items up to PyAV 18 and their names from 19 on.
+    matrix = frame.side_data.get('DISPLAYMATRIX')
   except ValueError:  # PyAV lacks a name for some kind of it, such as the EXIF data of Motion JPEG
     return _TURNS[round(frame.rotation / 90) % 4]
-  for item in side_data:
-    if item.type.name == 'DISPLAYMATRIX':
-      a, b, _, c, d, *_ = np.frombuffer(bytes(item), '<i4').tolist()
-      return a, b, c, d
-  return None
+  if matrix is None:
+    return None
+  a, b, _, c, d, *_ = np.frombuffer(bytes(matrix), '<i4').tolist()
+  return a, b, c, d
 
 
 def _upright(image: np.ndarray, matrix: tuple[int, int, int, int] | None) -> np.ndarray:
