@@ -146,6 +146,16 @@ def test_the_table_of_models_has_the_words_built():
       assert f'{words:,}' in rows[model], (file, data)
 
 
+def test_the_page_of_papers_has_the_words_built():
+  text = (PAGE.parent / 'papers.md').read_text()
+  headings = {'dual_afr.py': 'dualAFR', 'global2local.py': 'Global2Local'}
+  for file, data, changes, words in STATED:
+    heading = headings.get(file, 'STaTS' if 'stats' in file else 'Refocused')
+    if not changes:
+      section = text.partition(f'\n## {heading}')[2].partition('\n## ')[0]
+      assert f'{words:,}' in section, (file, data)
+
+
 def test_the_longest_captions_are_those_that_the_page_states():
   text = (PAGE.parent / 'data.md').read_text()
   longest = {c.form: c.longest for c in COUNTS if c.counted == ('train',) and not c.max_words}
