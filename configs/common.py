@@ -11,7 +11,9 @@ computed, also states what it trains on:
   VOCABULARY  number of words of the data set's vocabulary, special tokens included
 
 If VARIANTS has a part ``data``, which chooses a data set, then STREAMS and VOCABULARY are
-dictionaries with an entry for each of its values. A file that has moved into another one states
+dictionaries with an entry for each of its values. If a stage starts with another learning rate (or
+dropout …) than the stage before it ended with, then RESTARTS says why: name -> reason, see
+``python -m vidcap_jax.studies.schedules``. A file that has moved into another one states
 RENAMED_TO instead of these three. ``vidcap_jax/config_files.py`` checks this when it loads a file.
 """
 

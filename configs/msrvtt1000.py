@@ -37,6 +37,10 @@ VARIANTS = {
 }
 STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)
 VOCABULARY = 3_319
+RESTARTS = {
+  'learning rate': 'in each stage it falls by a cosine of its own, or is constant in reinforcement',
+  'dropout': 'less in reinforcement, whose samples are made under it',
+}
 
 
 def get_config(variant: str = ''):

@@ -46,6 +46,7 @@ STREAMS = (
   Stream('audio', 'vector', (128,), optional=True),
 )
 VOCABULARY = 10_189
+RESTARTS = refocus_rows.RESTARTS
 
 
 def get_config(variant: str = ''):

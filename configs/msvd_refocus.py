@@ -26,6 +26,7 @@ from vidcap_jax.data.schema import Stream
 VARIANTS = {'variant': tuple(ROWS), 'features': ('grid', 'sequence'), **RECIPES}
 STREAMS = (Stream('image', 'grid', (None, 7, 7, 2048), longest=20),)
 VOCABULARY = 4_020
+RESTARTS = refocus_rows.RESTARTS
 
 
 def get_config(variant: str = ''):

@@ -18,6 +18,7 @@ ROWS = {
 # in every row (rl); or none (xe).
 RECIPES = {'recipe': ('published', 'rl', 'xe')}
 OTHER_PAPERS = ('soft_attention', 'mean_pool')  # rows of models that others published
+RESTARTS = {'learning rate': 'a tenth in reinforcement; no rate is published for it'}
 
 
 def config(chosen: dict[str, str]) -> ConfigDict:

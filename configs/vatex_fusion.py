@@ -60,6 +60,7 @@ STREAMS = (
   Stream('i3d', 'sequence', (None, 1024), longest=32),
 )
 VOCABULARY = 10_000  # assumed, see above
+RESTARTS = {'learning rate': 'a constant rate in reinforcement; the paper gives none'}
 
 
 RECIPE = ('temporal', 'temporal_rl', 'spatial', 'spatial_rl', 'embedding', 'fusion')

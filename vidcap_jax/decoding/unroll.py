@@ -275,20 +275,20 @@ def _generate(
     ended = captions.ended | (word == EOS)
     return t + 1, carry, word, Captions(tokens, log_prob, ended, log_prob)
 
-  zeros = jnp.zeros((B, S), _score_dtype(captioner, carry, memory))
+  zeros = jnp.zeros((B, S), _score_dtype(captioner, carry, memory, train))
   empty = Captions(jnp.full((B, S, L), PAD, jnp.int32), zeros, jnp.zeros((B, S), bool), zeros)
   first = jnp.full((B, S), BOS, jnp.int32)
   return jax.lax.while_loop(is_unfinished, body, (jnp.int32(0), carry, first, empty))[3]
 
 
-def _score_dtype(captioner: Captioner, carry: Any, memory: Any) -> jnp.dtype:
+def _score_dtype(captioner: Captioner, carry: Any, memory: Any, train: bool) -> jnp.dtype:
   """The dtype in which log-probabilities are summed: that of the logits, at least float32."""
 
   def logits(carry, memory):
     words = jnp.zeros(jax.tree.leaves(carry)[0].shape[:2], jnp.int32)
     x = captioner.embed(words, None)
     return at_least_float32(
-      captioner.logits(captioner.step(carry, x, memory, None, train=False)[1])
+      captioner.logits(captioner.step(carry, x, memory, None, train=train)[1])
     )
 
   return jax.eval_shape(logits, carry, memory).dtype

@@ -24,7 +24,8 @@ is built and when its parameters are initialised):
   checks its range. A field ``edit`` is passed to ``layers.attention.weigh``: studies replace it to
   change attention weights. A model with weights in ``Extras.attention`` must have it, and
   a property ``attentions``: name -> ``attention_axes.AttentionAxes``. Word vectors from a file must
-  have the size ``embed``.
+  have the size ``embed``. A model with settings that change with ``Inputs.progress`` or ``train``
+  has a method ``settings_at(progress, train=…)``: name -> value, for ``studies.schedules``.
 - The table of word embeddings is an ``nn.Embed`` named ``words``, at the top of the module, so that
   its parameter is ``words/embedding`` (V, E). Word vectors are written into it, and
   ``decoding/scan.py`` takes its gradient after the last word.

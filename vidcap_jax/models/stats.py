@@ -35,6 +35,7 @@ from vidcap_jax.models.layers.stats_branches import (
   Branches,
   View,
   branch_attentions,
+  chooses_hard,
 )
 
 Array = jax.Array
@@ -121,6 +122,20 @@ class StatsConfig:
     streams = {name: kinds[kind] for name, kind in self.kinds.items()}
     return Needs(streams, categories=self.categories)
 
+  def temperature_at(self, progress: Array | float | None) -> Array:
+    """TS's temperature at a share of annealing; None: outside of training, the end value."""
+    start, end = self.temperature
+    progress = 1.0 if progress is None else progress
+    return start * (end / start) ** jnp.asarray(progress, wide(self.dtype))
+
+  def settings_at(self, progress: Array | float | None, *, train: bool) -> dict[str, Array | str]:
+    """Settings that change in training or differ outside of it, for ``studies.schedules``."""
+    if self.variant == 'st':
+      return {}
+    hard = {chooses_hard(kind, self.hard_at_test, train=train) for kind in self.kinds.values()}
+    choice = ' and '.join('hard' if each else 'soft' for each in sorted(hard))
+    return {'temperature': self.temperature_at(progress), 'choice of a frame': choice}
+
   @property
   def attentions(self) -> dict[str, AttentionAxes]:
     """The axes of the weights: of the self-attention over words, and of each stream's branches."""
@@ -200,10 +215,8 @@ class Stats(nn.Module):
       known = numbers >= 0
       vectors = self.category(jnp.where(known, numbers, 0))
       category = jnp.where(known[:, None], vectors, jnp.zeros_like(vectors))
-    start, end = c.temperature
-    progress = 1.0 if inputs.progress is None else inputs.progress
-    temperature = start * (end / start) ** jnp.asarray(progress, wide(c.dtype))
-    return Memory(views, category, jnp.broadcast_to(temperature, (B,)))
+    temperature = jnp.broadcast_to(c.temperature_at(inputs.progress), (B,))
+    return Memory(views, category, temperature)
 
   def start(self, memory: Memory, S: int, L: int) -> Carry:
     """Zero states and no words yet; S rows for each video."""

@@ -135,7 +135,7 @@ def make_train_step(
   """
 
   def train_step(state, batch):
-    key, inputs = _key_and_inputs(config, streams, total_steps, state.step, batch)
+    key, inputs = key_and_inputs(config, streams, total_steps, state.step, batch)
     epoch = epoch_at(config, state.step, steps_per_epoch)
 
     def loss_of(params):
@@ -173,7 +173,7 @@ def make_sample_steps(
   def make(sample):
     @jax.jit
     def sample_step(params, step, batch):
-      key, inputs = _key_and_inputs(config, streams, total_steps, step, batch)
+      key, inputs = key_and_inputs(config, streams, total_steps, step, batch)
       return sample(params, batch, inputs, key)
 
     return sample_step
@@ -192,7 +192,7 @@ def progress_at(config: ConfigDict, step: Array, total_steps: int) -> Array:
   return first + (last - first) * (step / total_steps)
 
 
-def _key_and_inputs(
+def key_and_inputs(
   config: ConfigDict, streams: Sequence[Stream], total_steps: int, step: Array, batch: Mapping
 ) -> tuple[Array, Inputs]:
   """The key of a step, from which all its random numbers are made, and its inputs."""

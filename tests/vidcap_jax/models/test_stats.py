@@ -161,6 +161,23 @@ def test_temperature_falls_as_training_goes_on():
     np.testing.assert_allclose(temperature(progress), np.full(B, expected), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+  ('changes', 'in_training', 'in_evaluation'),
+  [
+    ({}, 'soft', 'soft'),
+    ({'hard_at_test': True}, 'soft', 'hard'),
+    ({'grid_streams': (), 'region_streams': ('boxes',)}, 'hard', 'hard'),
+    ({'region_streams': ('boxes',)}, 'soft and hard', 'soft and hard'),
+  ],
+)
+def test_settings_that_differ_outside_of_training(changes, in_training, in_evaluation):
+  c = config(temperature=(2.0, 0.02), **changes)
+  made = [c.settings_at(0.5, train=True), c.settings_at(None, train=False)]
+  assert [settings['choice of a frame'] for settings in made] == [in_training, in_evaluation]
+  np.testing.assert_allclose([s['temperature'] for s in made], [0.2, 0.02], rtol=1e-5)
+  assert config(variant='st').settings_at(0.5, train=True) == {}
+
+
 def test_unknown_categories_are_zeros():
   module = Stats(config(categories=3))
 

@@ -87,4 +87,4 @@ def test_greedy_captions_share_what_is_annealed_with_samples(train):
   inputs = model.inputs.replace(progress=jnp.float32(0.25))
   sampling.greedy_captions(watched, inputs, L, train=train)
   assert calls[0] == (0.25 if train else None, None, train)
-  assert set(calls[1:]) == {(None, None, train), (None, None, False)}  # False: of dtypes alone
+  assert set(calls[1:]) == {(None, None, train)}

@@ -183,7 +183,7 @@ class Branches(nn.Module):
     """Equation 9: weights (B, S, T) over frames, of a hard choice with a soft one's gradient where
     regions have no order across frames or, if so configured, when not training."""
     soft = self.ts_temporal.weights(query, view.ts_frame_keys, view.frames[:, None], temperature)
-    if self.kind != 'regions' and (train or not self.hard_at_test):
+    if not chooses_hard(self.kind, self.hard_at_test, train=train):
       return soft
     T = soft.shape[-1]
     hard = jax.nn.one_hot(soft.argmax(axis=-1), T, dtype=soft.dtype)
@@ -228,6 +228,11 @@ def branch_attentions(
   if variant == 'stats':
     found['branch'] = AttentionAxes(('branches',), names=('ST', 'TS'))
   return {prefix + name: axes for name, axes in found.items()}
+
+
+def chooses_hard(kind: str, hard_at_test: bool, *, train: bool) -> bool:
+  """Whether TS uses the likeliest frame alone; see ``Branches`` for the arguments."""
+  return kind == 'regions' or (hard_at_test and not train)
 
 
 def cell_means(values: Array, mask: Array) -> Array:
