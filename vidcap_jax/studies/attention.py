@@ -11,10 +11,8 @@ decoder's.
 """
 
 import argparse
-import base64
 import logging
 import pathlib
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -24,15 +22,12 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.files import check_output, write_json, write_text
-from vidcap_jax.html_page import bullets, document, text
-from vidcap_jax.studies import attention_figure, videos
+from vidcap_jax.files import check_output
+from vidcap_jax.studies import attention_figure, pages, videos
 from vidcap_jax.studies.drawing import figure
 from vidcap_jax.studies.panels import load_gallery
 from vidcap_jax.studies.videos import Chosen
 from vidcap_jax.studies.weights import Attention, Explained, declared_axes, explain, unknown_words
-
-_STYLE = 'body { max-width: none; } img { max-width: 100%; }'
 
 
 def describe(attention: Attention, chosen: Chosen) -> dict:
@@ -72,14 +67,6 @@ def report(explained: Explained, chosen: Chosen, files: dict[str, str]) -> dict:
   }
 
 
-def file_names(ids: Sequence[str]) -> list[str]:
-  """A file name without suffix for each video; ids may have any characters."""
-  digits = len(str(len(ids)))
-  return [
-    f'{i:0{digits}}_{re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]}' for i, name in enumerate(ids)
-  ]
-
-
 def write(
   restored: Restored,
   explained: Sequence[Explained],
@@ -98,9 +85,8 @@ def write(
   output.mkdir(parents=True, exist_ok=True)
   extractor_of = {stream.name: stream.extractor for stream in restored.streams}
   entries, body = [], []
-  for name, one, video in zip(
-    file_names([e.video.video_id for e in explained]), explained, chosen, strict=True
-  ):
+  names = pages.file_names([e.video.video_id for e in explained])
+  for name, one, video in zip(names, explained, chosen, strict=True):
     streams = {a.axes.stream for a in one.attentions.values()}
     gallery = load_gallery(video, streams, extractor_of)
     for note in gallery.notes:
@@ -110,27 +96,14 @@ def write(
     arrays = {n: a.weights for n, a in one.attentions.items()}
     _save_arrays(output / f'{name}.npz', {'caption': np.array(one.words, dtype=str), **arrays})
     entries.append(report(one, video, {'picture': f'{name}.png', 'weights': f'{name}.npz'}))
-    body.append(_section(one, picture))
-  write_json(
-    output / 'attention.json', {'checkpoint': str(restored.path), 'videos': entries}, False
-  )
+    body.append(pages.section(one.video.video_id, [one.caption], picture, one.video.captions))
   title = f'Attention of {restored.path}'
-  write_text(output / 'index.html', document(title, [f'<h1>{text(title)}</h1>', *body], _STYLE))
+  pages.write(output, 'attention', title, str(restored.path), entries, body)
 
 
 def _save_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
   """Writes arrays by name, to be read by ``np.load``."""
   np.savez(path, **arrays)  # type: ignore[arg-type]  # its signature has no arrays by name
-
-
-def _section(explained: Explained, picture: pathlib.Path) -> str:
-  image = base64.b64encode(picture.read_bytes()).decode()
-  references = bullets(explained.video.captions) if explained.video.captions else ''
-  return (
-    f'<h2>{text(explained.video.video_id)}</h2><p>{text(explained.caption)}</p>'
-    f'<img alt="" src="data:image/png;base64,{image}">'
-    + (f'<p class="small">References</p>{references}' if references else '')
-  )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

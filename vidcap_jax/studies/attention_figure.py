@@ -115,7 +115,8 @@ def _frames_panel(
 
   def draw(place):
     for i, image in enumerate(images if has_pictures else ()):
-      show(place(LEFT + i * wide / shown, 0, wide / shown * 0.97, strip), image)
+      middle = LEFT + (i + 0.5) * wide / shown
+      show(place(middle - strip / 2, 0, strip * 0.97, strip), image)
     matrix = place(LEFT, strip + 0.03, wide, LINE * max(L, 1))
     if not L:
       return

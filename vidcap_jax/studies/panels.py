@@ -86,9 +86,9 @@ def show(axes: Any, image: np.ndarray | None) -> None:
   """A picture without ticks; a grey square where there is none."""
   axes.set(xticks=[], yticks=[])
   if image is None:
-    axes.set(xlim=(0, SIZE), ylim=(SIZE, 0), facecolor='#e6e9ec')
+    axes.set(xlim=(0, SIZE), ylim=(SIZE, 0), aspect='equal', facecolor='#e6e9ec')
   else:
-    axes.imshow(image, aspect='auto')
+    axes.imshow(image)
 
 
 def seconds_of(chosen: Chosen, attention: Attention, frames: int) -> list[float] | None:

@@ -103,7 +103,6 @@ def _heat(
     axes.imshow(
       upsampled(shown.weights.reshape(attention.grid) / largest, rows, columns),
       extent=(0, columns, rows, 0),
-      aspect='auto',
     )
   elif chosen.boxes is not None and shown.frame is not None:
     stored = shown.frames.rows[shown.frame]

@@ -45,12 +45,6 @@ def test_a_given_caption_is_escaped(tiny_run, tmp_path, capsys):
   assert 'script' in capsys.readouterr().err  # not in the vocabulary
 
 
-def test_file_names_for_any_ids():
-  names = attention.file_names(['../a', 'ü/"', 'x' * 300])
-  assert len({*names}) == 3
-  assert all(len(name) < 70 and '/' not in name and '.' not in name for name in names)
-
-
 @pytest.mark.parametrize(
   ('arguments', 'named'),
   [

@@ -1,0 +1,218 @@
+r"""Shows the frames that a model chooses (refocus Figure 3; Global2Local's key frames).
+
+  python -m vidcap_jax.studies.key_frames --checkpoint=WORKDIR --split=test --ids=A,B \
+      --videos=DIR --output=DIR
+
+Of a refocus model with two passes: the video's frames with the middle one, from which the first
+pass reads (yellow), and the key frame that it chose, from which the second does (red), and the
+captions after both passes. Of a Global2Local model: the frames picked for each word. Writes a
+picture of each video, key_frames.json and index.html.
+"""
+
+import argparse
+import dataclasses
+import logging
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+
+from ml_collections import ConfigDict
+
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.distributed import mesh
+from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.files import check_output
+from vidcap_jax.studies import pages, videos
+from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.panels import CELL, LINE, Gallery, load_gallery, picture_of, show
+from vidcap_jax.studies.videos import Chosen
+from vidcap_jax.studies.weights import Attention, Explained, declared_axes, explain
+
+NAME = 'keyframe'  # of the attention whose largest weights are the key frames
+MIDDLE, KEY = '#f2b701', '#d62728'  # yellow and red, as in the paper
+COLUMNS = 10  # frames in a row of the picture
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """The key frames of a video.
+
+  Attributes:
+    explained: its caption, with the attention that chooses.
+    middle: the frame that the first pass reads from; None for a model that reads once.
+    frames: frame -> the words for which it is chosen; '' for a choice that all words share.
+    first: the caption after the first pass; None for a model that reads once.
+  """
+
+  explained: Explained
+  middle: int | None
+  frames: dict[int, list[str]]
+  first: str | None
+
+  @property
+  def attention(self) -> Attention:
+    return self.explained.attentions[NAME]
+
+
+def check_chooses(restored: Restored) -> None:
+  """Raises ConfigError if a checkpoint's model chooses no key frame; names what it has."""
+  declared = declared_axes(restored)
+  if NAME not in declared:
+    passes = getattr(restored.module.config, 'passes', None)
+    why = f' with model.passes={passes}' if passes is not None else ''
+    raise ConfigError(
+      f'{restored.path}: the model {restored.config.model.name!r}{why} chooses no key frame; '
+      f'vidcap_jax.studies.attention shows its attentions: {", ".join(declared)}'
+    )
+  if restored.config.decode.get('pass', 'last') == 'first':
+    raise ConfigError('--decode=pass=first: both passes are shown; leave the setting out')
+
+
+def choose(restored: Restored, chosen: Sequence[Chosen]) -> list[Choice]:
+  """The key frames of videos, and of a model with passes both captions."""
+  of_videos = [c.video for c in chosen]
+  last = explain(restored, of_videos)
+  if 'picks' in declared_axes(restored)[NAME].axes:
+    return [Choice(e, None, _picked(e), None) for e in last]
+  first = explain(after_first_pass(restored), of_videos)
+  return [_refocused(restored, one, two) for one, two in zip(first, last, strict=True)]
+
+
+def after_first_pass(restored: Restored) -> Restored:
+  """The same checkpoint, decoded after its first pass."""
+  config = ConfigDict(restored.config.to_dict())
+  config.decode['pass'] = 'first'
+  return dataclasses.replace(restored, config=config)
+
+
+def _refocused(restored: Restored, first: Explained, last: Explained) -> Choice:
+  frames = last.attentions[NAME].weights.shape[1]
+  given = restored.key_frames.get(last.video.video_id, -1)
+  key = given
+  if given < 0 and last.words:  # the weights are the same at all words
+    key = int(last.attentions[NAME].weights[0].argmax())
+  chosen: dict[int, list[str]] = {} if key < 0 else {key: []}
+  return Choice(last, frames // 2, chosen, first.caption)
+
+
+def _picked(explained: Explained) -> dict[int, list[str]]:
+  """Frame -> words, in order of time."""
+  picks = explained.attentions[NAME].weights.argmax(axis=-1)  # (L, K)
+  found: dict[int, list[str]] = {}
+  for word, frames in zip(explained.words, picks):
+    for frame in dict.fromkeys(frames.tolist()):
+      found.setdefault(frame, []).append(word)
+  return dict(sorted(found.items()))
+
+
+def draw(choice: Choice, chosen: Chosen, gallery: Gallery, path: pathlib.Path) -> None:
+  """Writes the picture of a video: its frames with the chosen ones framed."""
+  attention = choice.attention
+  T = attention.weights.shape[-1]
+  columns, rows = min(T, COLUMNS), -(-T // COLUMNS)
+  words = max((len(w) for w in choice.frames.values()), default=0)
+  high = CELL + (2 + words) * LINE
+  width, height = max(columns, 6) * CELL + 0.2, rows * high + 0.2
+  picture = figure(figsize=(width, height))
+  picture.set_layout_engine('none')
+  for frame in range(T):
+    row, column = divmod(frame, COLUMNS)
+    bottom = height - 0.1 - row * high - CELL * 0.92
+    box = (0.1 + column * CELL, bottom, CELL * 0.92, CELL * 0.92)
+    axes = picture.add_axes(tuple(x / (width, height)[i % 2] for i, x in enumerate(box)))
+    image, label = picture_of(chosen, gallery, attention, frame)
+    show(axes, image)
+    lines = [label, *choice.frames.get(frame, ())]
+    axes.set_xlabel('\n'.join(lines), fontsize=7, labelpad=3, parse_math=False)
+    colour = KEY if frame in choice.frames else MIDDLE if frame == choice.middle else None
+    if colour:
+      for spine in axes.spines.values():
+        spine.set(color=colour, linewidth=4)
+  picture.savefig(path, dpi=100)
+
+
+def lines_of(choice: Choice) -> list[str]:
+  """What the page says of a video, as the paper's figure does."""
+  if choice.first is None:
+    return [choice.explained.caption]
+  same = ' (the middle frame was kept)' if choice.middle in choice.frames else ''
+  return [f'First pass: {choice.first}', f'Second pass: {choice.explained.caption}{same}']
+
+
+def report(choice: Choice, chosen: Chosen, picture: str) -> dict:
+  """A video's entry in key_frames.json; frames are rows of the stored features."""
+  rows = choice.attention.rows
+  times = chosen.times.get(choice.attention.axes.stream)
+  seconds = None if times is None else {int(r): round(times.seconds[r], 4) for r in rows}
+  entry: dict = {
+    'video_id': choice.explained.video.video_id,
+    'caption': choice.explained.caption,
+    'stream': choice.attention.axes.stream,
+    'key_frames': [
+      {'row': int(rows[f]), 'seconds': seconds and seconds[int(rows[f])], 'words': words}
+      for f, words in choice.frames.items()
+    ],
+    'picture': picture,
+  }
+  if choice.middle is not None:
+    entry |= {'first_caption': choice.first, 'middle_row': int(rows[choice.middle])}
+  return entry
+
+
+def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
+  """Shows the key frames of the chosen videos.
+
+  Raises:
+    ConfigError: the checkpoint's model chooses no key frames.
+    DataError: no such videos, or data that does not fit the checkpoint.
+  """
+  figure()  # before the work: can pictures be drawn and written?
+  check_output('--output', options.output, folder=True)
+  checkpoint = restore.find_checkpoint(options.checkpoint)
+  restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
+  check_chooses(restored)
+  chosen = videos.choose(options, restored, log)
+  choices = choose(restored, chosen)
+  output = pathlib.Path(options.output)
+  output.mkdir(parents=True, exist_ok=True)
+  extractor_of = {stream.name: stream.extractor for stream in restored.streams}
+  entries, body = [], []
+  names = pages.file_names([c.video.video_id for c in chosen])
+  for name, choice, video in zip(names, choices, chosen, strict=True):
+    gallery = load_gallery(video, {choice.attention.axes.stream}, extractor_of)
+    for note in gallery.notes:
+      log(note)
+    picture = output / f'{name}.png'
+    draw(choice, video, gallery, picture)
+    entries.append(report(choice, video, picture.name))
+    body.append(
+      pages.section(video.video.video_id, lines_of(choice), picture, video.video.captions)
+    )
+  title = f'Key frames of {restored.path}'
+  pages.write(output, 'key_frames', title, str(restored.path), entries, body)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = argparse.ArgumentParser(
+    prog='python -m vidcap_jax.studies.key_frames',
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  add = parser.add_argument
+  add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
+  videos.add_arguments(parser)
+  add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
+  add('--output', required=True, metavar='DIR', help='folder to write to')
+  options = parser.parse_args(arguments)
+  logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
+  try:
+    run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
+  except (UserError, ModuleNotFoundError, OSError) as error:
+    sys.exit(f'error: {error}')
+  print(pathlib.Path(options.output) / 'index.html')
+
+
+if __name__ == '__main__':
+  main()
