@@ -61,7 +61,8 @@ special tokens.
   ``python -m benchmarks.vocabularies --format=lsmdc --annotations=…`` prints what each threshold
   gives, with and without the other splits.
 
-Streams: C3D of Sports-1M on the whole video, 112 x 112, 2 frames a second. For N frames: pool2
+Streams: C3D of Sports-1M on the whole video, whole frames of 112 x 112, 2 frames a second (the
+extractors c3d_whole_fc7, c3d_whole_pool2 …). For N frames: pool2
 (28 x 28 x N/2 x 128), pool3 (14 x 14 x N/4 x 256), pool4 (7 x 7 x N/8 x 512) and pool5
 (4 x 4 x N/16 x 512), grids aligned in time; fc7, a sequence of 4096 numbers for each window of 16
 frames, 8 apart. resnet+lstm reads only resnet, a sequence of 2048 numbers a frame.

@@ -101,7 +101,9 @@ class _Frames:
   """Runs a network on single frames."""
 
   def __init__(self, network: Network, how: Mapping, batches: _Batches):
-    self.wants: video.Pictures | video.Sound = video.Pictures(how, network.size, network.scale)
+    self.wants: video.Pictures | video.Sound = video.Pictures(
+      how, network.size, network.scale, stretch=network.stretch
+    )
     self._batches = batches
 
   def add(self, image: np.ndarray) -> None:

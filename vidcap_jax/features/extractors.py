@@ -8,8 +8,9 @@ The inputs of a network depend on its ``reads``. It is called with batches of on
 compilation), the last one of a video padded with zeros, and the names of the wanted outputs:
 
 * 'frames':  ``forward(uint8 (batch, size, size, 3), wanted) -> {output: (batch, …)}``, RGB, the
-  central square of the upright frame after scaling its shorter side to ``scale``; if ``size`` is
-  None, the whole frame in its own size, (batch, rows, columns, 3).
+  central square of the upright frame after scaling its shorter side to ``scale``; with ``stretch``
+  the whole frame scaled to a square; if ``size`` is None, the whole frame in its own size, (batch,
+  rows, columns, 3).
 * 'windows': ``forward(uint8 (batch, frames, size, size, 3), wanted) -> {output: (batch, …)}``,
   windows of consecutive sampled frames.
 * 'audio':   ``forward(float32 (batch, size), wanted) -> {output: (batch, …)}``, mono sound at
@@ -104,10 +105,25 @@ def _block_means(frames: int, array: np.ndarray) -> np.ndarray:
   return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
 
 
-def _c3d(kind: str, shape: tuple[int | None, ...], output: str, stride: int) -> Extractor:
-  how = {'fps': 2.0, 'window': 16, 'stride': stride}
-  finish = join_windows if kind == 'grid' else _identity
-  return Extractor(kind, shape, 'c3d-1/{weights}', 'c3d', (output,), finish, how)
+def _c3d(network: str, version: str) -> dict[str, Extractor]:
+  """NETWORK_fc7, and NETWORK_pool2 … of adjacent windows: 8, 4, 2 and 1 steps a window."""
+  how: dict[str, int | float] = {'fps': 2.0, 'window': 16}
+  version = f'{version}/{{weights}}'
+  fc7 = Extractor(
+    'sequence', (None, 4096), version, network, ('fc7',), _identity, how | {'stride': 8}
+  )
+  grids = {
+    f'{network}_{level}': Extractor(
+      'grid', (None, *shape), version, network, (level,), join_windows, how | {'stride': 16}
+    )
+    for level, shape in {
+      'pool2': (28, 28, 128),
+      'pool3': (14, 14, 256),
+      'pool4': (7, 7, 512),
+      'pool5': (4, 4, 512),
+    }.items()
+  }
+  return {f'{network}_fc7': fc7, **grids}
 
 
 def _vggish(output: str, network: str = 'vggish') -> Extractor:
@@ -161,12 +177,8 @@ REGISTRY: dict[str, Extractor] = {
   **_lite('efficientnet_lite0', 'efficientnet-lite0-57934424', 7),
   **_lite('efficientnet_lite1', 'efficientnet-lite1-77cc7160', 8),
   **_lite('efficientnet_lite2', 'efficientnet-lite2-9656183e', 9),
-  'c3d_fc7': _c3d('sequence', (None, 4096), 'fc7', 8),
-  # Of adjacent windows, all on one clock: 8, 4, 2 and 1 steps a window.
-  'c3d_pool2': _c3d('grid', (None, 28, 28, 128), 'pool2', 16),
-  'c3d_pool3': _c3d('grid', (None, 14, 14, 256), 'pool3', 16),
-  'c3d_pool4': _c3d('grid', (None, 7, 7, 512), 'pool4', 16),
-  'c3d_pool5': _c3d('grid', (None, 4, 4, 512), 'pool5', 16),
+  **_c3d('c3d', 'c3d-1'),  # of the central square, as the network was trained
+  **_c3d('c3d_whole', 'c3d-whole-1'),  # of whole frames, as dualAFR reads them
   'vggish': _vggish('embedding'),
   'vggish_relu': _vggish('relu'),
   'vggish_pca': _vggish('quantised', 'vggish_pca'),

@@ -30,6 +30,8 @@ class Network:
     reads: 'frames', 'windows' or 'audio'.
     scale: rows or columns of the shorter side that a frame is scaled to before its central square
       is cut; None: ``size``.
+    stretch: whole frames are scaled to ``size`` rows and columns instead, without keeping their
+      proportions.
     batch: inputs of a batch; the last batch of a video is padded with zeros.
     window: required number of frames of a window; None: any.
     rate: of sound, samples a second.
@@ -41,6 +43,7 @@ class Network:
   load: Callable[..., Forward]
   reads: str = 'frames'
   scale: int | None = None
+  stretch: bool = False
   batch: int = 8
   window: int | None = None
   rate: int = 16_000
@@ -102,19 +105,24 @@ def _c3d_weights() -> tuple[pathlib.Path, ...]:
   return (weights.find('c3d', c3d.FETCH), *((mean,) if mean else ()))
 
 
-def _load_c3d(path: pathlib.Path, mean: pathlib.Path | None = None) -> Forward:
+def _load_c3d(whole: bool, path: pathlib.Path, mean: pathlib.Path | None = None) -> Forward:
   import jax
 
   from vidcap_jax.features.backbones import c3d
 
   parameters = jax.device_put(c3d.read_parameters(path))
-  pixel_mean = c3d.MEAN if mean is None else c3d.read_mean(mean)
+  pixel_mean = c3d.MEAN if mean is None else c3d.read_mean(mean, whole=whole)
 
   @functools.partial(jax.jit, static_argnums=1)
   def forward(windows, wanted):
     return c3d.features(parameters, windows, wanted, pixel_mean)
 
   return forward
+
+
+def _c3d(*, whole: bool, **form) -> Network:
+  load = functools.partial(_load_c3d, whole)
+  return Network(112, load, reads='windows', batch=2, window=16, weights=_c3d_weights, **form)
 
 
 def _vggish_weights() -> tuple[pathlib.Path, ...]:
@@ -151,9 +159,8 @@ NETWORKS: dict[str, Network] = {
   'efficientnet_lite0': _lite('efficientnet_lite0', 224),
   'efficientnet_lite1': _lite('efficientnet_lite1', 240),
   'efficientnet_lite2': _lite('efficientnet_lite2', 260),
-  'c3d': Network(
-    112, _load_c3d, reads='windows', scale=128, batch=2, window=16, weights=_c3d_weights
-  ),
+  'c3d': _c3d(whole=False, scale=128),
+  'c3d_whole': _c3d(whole=True, stretch=True),
   'vggish': Network(_VGGISH_SAMPLES, _load_vggish, reads='audio', weights=_vggish_weights),
   'vggish_pca': Network(_VGGISH_SAMPLES, _load_vggish, reads='audio', weights=_vggish_and_pca),
   'random': Network(random_features.SIZE, random_features.load),

@@ -46,9 +46,12 @@ class PictureCache:
 def _picture(
   frame, reformatter, size: int | None, scale: int | None, aspect: Fraction
 ) -> np.ndarray:
-  sides = (frame.width * float(aspect), float(frame.height))
-  factor = (scale or min(sides)) / min(sides)
-  width, height = (max(size or 1, round(side * factor)) for side in sides)
+  if size is not None and scale is None:  # the whole frame as a square
+    width = height = size
+  else:
+    sides = (frame.width * float(aspect), float(frame.height))
+    factor = (scale or min(sides)) / min(sides)
+    width, height = (max(size or 1, round(side * factor)) for side in sides)
   small = reformatter.reformat(frame, width, height, 'rgb24', interpolation='BICUBIC')
   image = small.to_ndarray()
   if size is not None:

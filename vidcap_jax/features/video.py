@@ -46,17 +46,22 @@ class Pictures:
     size: rows and columns of the central square to cut out; None: the whole frame.
     scale: length to scale the shorter side to before that (bicubic); None: ``size``.
     times: seconds after the first frame, ascending, in place of a sampling.
+    stretch: scale whole frames to size x size instead, without keeping their proportions.
   """
 
   how: Mapping[str, sampling.Number]
   size: int | None = 224
   scale: int | None = None
   times: tuple[float, ...] = ()
+  stretch: bool = False
 
   @property
   def form(self) -> tuple[int | None, int | None]:
-    """(size, length of the shorter side), which determine the picture of a frame."""
-    return self.size, self.scale or self.size
+    """(size, length of the shorter side), which determine the picture of a frame.
+
+    (size, None) is a whole frame of size x size.
+    """
+    return self.size, None if self.stretch else self.scale or self.size
 
 
 @dataclasses.dataclass(frozen=True)

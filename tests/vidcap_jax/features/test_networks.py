@@ -13,7 +13,7 @@ from vidcap_jax.features import extraction, extractors, networks, video_folder, 
 from vidcap_jax.features.backbones import c3d, efficientnet, timm_images, vggish
 from vidcap_jax.features.extractors import EXACT_CLOCK
 
-C3D = ('c3d_fc7', 'c3d_pool2', 'c3d_pool3', 'c3d_pool4', 'c3d_pool5')
+C3D = ('fc7', 'pool2', 'pool3', 'pool4', 'pool5')
 
 
 @pytest.fixture
@@ -29,11 +29,14 @@ def folder(tmp_path, monkeypatch):
   return tmp_path
 
 
-def test_c3d_streams(folder):
-  network = networks.NETWORKS['c3d']
+@pytest.mark.parametrize('name', ['c3d', 'c3d_whole'])
+def test_c3d_streams(folder, name):
+  network = networks.NETWORKS[name]
   assert (network.size, network.window) == (c3d.SIZE, c3d.WINDOW)
+  assert (network.stretch, network.scale) == ((True, None) if name == 'c3d_whole' else (False, 128))
   forward = network.load(*network.weights())
-  kinds = {name: extractors.get(name) for name in C3D}
+  kinds = {output: extractors.get(f'{name}_{output}') for output in C3D}
+  assert {kind.network for kind in kinds.values()} == {name}
   wanted = tuple(sorted({output for kind in kinds.values() for output in kind.outputs}))
   found = forward(seeded.windows(2, network.batch), wanted)
   for kind in kinds.values():
@@ -43,8 +46,43 @@ def test_c3d_streams(folder):
     steps = {'fc7': 2, 'pool2': 16, 'pool3': 8, 'pool4': 4, 'pool5': 2}[kind.outputs[0]]
     assert len(array) == steps
   first, second = np.asarray(found['pool2'])
-  laid = kinds['c3d_pool2'].finish(np.asarray(found['pool2']))
+  laid = kinds['pool2'].finish(np.asarray(found['pool2']))
   np.testing.assert_array_equal(laid, np.concatenate([first, second]))
+
+
+def test_c3d_of_whole_frames_is_another_feature(folder):
+  """A description of one kind is never read as the other; those of squares are as before."""
+  square, whole = (extractors.describe(f'{network}_pool4') for network in ('c3d', 'c3d_whole'))
+  digest = weights.digest(folder / 'c3d.pickle')
+  assert square['version'] == f'c3d-1/{digest}{EXACT_CLOCK}'
+  assert whole['version'] == f'c3d-whole-1/{digest}{EXACT_CLOCK}'
+  for description, other in ((square, whole), (whole, square)):
+    assert extractors.check('s', description) == description
+    with pytest.raises(extractors.ExtractorError, match="'s'.*version"):
+      extractors.check('s', {**description, 'extractor': other['extractor']})
+
+
+def test_c3d_of_whole_frames_reads_the_sides(folder, tmp_path, monkeypatch):
+  """Of a wide clip the sides alone change what it gives, and not what the square gives."""
+  monkeypatch.setattr(networks, 'load_network', networks.load_network.__wrapped__)
+  video_files = pytest.importorskip('tests.video_files')
+  plain = [video_files.gray(90, 48, 144) for _ in range(16)]
+  sides = [image.copy() for image in plain]
+  for image in sides:
+    image[:, :24], image[:, 120:] = 250, 250
+  how = {'uniform': 16, 'window': 16, 'stride': 16}
+  arrays = {}
+  for name, images in (('plain', plain), ('sides', sides)):
+    path = video_files.write_video(tmp_path / f'{name}.mp4', images)
+    streams = {
+      network: extractors.describe(f'{network}_pool2', how) for network in ('c3d', 'c3d_whole')
+    }
+    arrays[name] = extraction.extract_video(str(path), streams)
+  change = {
+    network: np.abs(arrays['sides'][network] - arrays['plain'][network]).max()
+    for network in ('c3d', 'c3d_whole')
+  }
+  assert change['c3d_whole'] > 10 * change['c3d']
 
 
 def test_c3d_mean_cube_is_part_of_the_version(folder):

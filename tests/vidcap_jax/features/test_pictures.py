@@ -87,3 +87,23 @@ def test_pixels_that_are_not_square(aspect, shape, tmp_path):
     file.mux(stream.encode())
   (_, frame), *_ = video.read(path, {'': video.Pictures({'every': 1}, size=None)})
   assert frame.image.shape[:2] == shape
+
+
+@pytest.mark.parametrize('turned', [False, True])
+def test_whole_frames_as_squares(turned, tmp_path):
+  """Stretched, what is at the sides is there; in the central square it is not."""
+  stored = gray(20, 48, 96)
+  stored[:, :24], stored[:, 72:] = (250, 30, 30), (30, 30, 250)
+  stored = np.rot90(stored) if turned else stored
+  path = write_video(tmp_path / 'clip.mp4', [stored] * 3)
+  requests = {
+    'whole': video.Pictures({'uniform': 1}, 32, 40, stretch=True),
+    'middle': video.Pictures({'uniform': 1}, 32),
+  }
+  images = {key: frame.image for key, frame in video.read(path, requests)}
+  assert {image.shape for image in images.values()} == {(32, 32, 3)}
+  expected = gray(20, 32, 32)
+  expected[:, :8], expected[:, 24:] = (250, 30, 30), (30, 30, 250)
+  expected = np.rot90(expected) if turned else expected
+  assert np.abs(images['whole'].astype(int) - expected).mean() < 12
+  assert np.abs(images['middle'].astype(int) - 20).mean() < 12

@@ -84,12 +84,17 @@ def parameters_from_state(state: Mapping[str, np.ndarray]) -> dict:
   return parameters
 
 
-def read_mean(path: pathlib.Path) -> np.ndarray:
+def read_mean(path: pathlib.Path, *, whole: bool = False) -> np.ndarray:
   """The mean of Sports-1M's windows from a ``.npy`` file, B, G, R: (16, 112, 112, 3) float32.
 
   The file holds (3, 16, 128, 171), as Caffe's ``train01_16_128_171_mean`` is laid out, or
   (16, 128, 171, 3), or either with 112 rows and columns, the middle cut out already; an axis of 1
   before these is dropped.
+
+  Args:
+    path: of the file.
+    whole: scale 128 rows and 171 columns to 112 x 112, as whole frames are, instead of cutting out
+      the middle.
 
   Raises:
     WeightsError: an unreadable file, or an array of another form.
@@ -106,7 +111,10 @@ def read_mean(path: pathlib.Path) -> np.ndarray:
   sides = array.shape[1:3]
   if array.ndim != 4 or len(array) != WINDOW or array.shape[3] != 3 or array.dtype.kind != 'f':
     sides = ()
-  if sides == _CUBE_SIDES:
+  if sides == _CUBE_SIDES and whole:
+    shape = (WINDOW, SIZE, SIZE, 3)
+    array = np.asarray(jax.image.resize(array.astype(np.float32), shape, 'linear'))
+  elif sides == _CUBE_SIDES:
     array = array[:, 8 : 8 + SIZE, 30 : 30 + SIZE]
   elif sides != (SIZE, SIZE):
     raise WeightsError(

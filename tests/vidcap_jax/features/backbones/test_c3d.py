@@ -212,6 +212,20 @@ def test_mean_cubes_of_all_layouts(tmp_path, layout):
   np.testing.assert_array_equal(c3d.read_mean(tmp_path / 'c3d_mean.npy'), middle)
 
 
+def test_mean_cubes_for_whole_frames(tmp_path):
+  """They are scaled as the frames are; one that was cut before stays as it is."""
+  rows, columns = np.linspace(80, 100, 128), np.linspace(-5, 5, 171)
+  cube = (rows[:, None] + columns)[None, :, :, None] + np.zeros((16, 1, 1, 3))
+  np.save(tmp_path / 'c3d_mean.npy', cube.transpose(3, 0, 1, 2))
+  whole = c3d.read_mean(tmp_path / 'c3d_mean.npy', whole=True)
+  assert (whole.shape, whole.dtype) == ((16, 112, 112, 3), np.float32)
+  assert whole.mean() == pytest.approx(cube.mean(), abs=1e-3)
+  corners = whole[0, [0, -1], [0, -1], 0]
+  np.testing.assert_allclose(corners, [75, 105], atol=0.3)  # none of the sides is cut off
+  np.save(tmp_path / 'c3d_mean.npy', whole)
+  np.testing.assert_array_equal(c3d.read_mean(tmp_path / 'c3d_mean.npy', whole=True), whole)
+
+
 @pytest.mark.parametrize(
   ('array', 'message'),
   [
