@@ -5,6 +5,7 @@ import importlib.resources
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -53,6 +54,18 @@ def _runs(path: str) -> bool:
   except (OSError, subprocess.TimeoutExpired):
     return False
   return done.returncode == 0
+
+
+@functools.cache
+def major_version(path: str) -> int | None:
+  """The version of a Java: 8 for 1.8.0, 17 for 17.0.15; None if it prints none.
+
+  Args:
+    path: of ``require_java``.
+  """
+  done = subprocess.run([path, '-version'], capture_output=True, timeout=60)
+  found = re.search(rb'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+  return int(found[1]) if found else None
 
 
 def packaged(folder: str, name: str) -> str:

@@ -7,13 +7,15 @@ SPICE (Anderson et al. 2016) compares what a caption says, as objects, attribute
 with what the references say. A score is the F-measure; those of its parts count only the objects,
 relations, attributes, colours, counts or sizes. The program is written in Java and needs files that
 are not in any wheel: ``--spice=DIR`` is a folder with spice-1.0.jar, and with lib/ for the jars it
-uses, those of Stanford CoreNLP 3.6.0 included.
+uses, those of Stanford CoreNLP 3.6.0 included. It also needs a JavaScript engine, which Java has up
+to version 14; for later ones put the jars of Nashorn into lib/.
 """
 
 import argparse
 import importlib.resources
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation.java import OPTIONS, MetricError, require_java, tail
+from vidcap_jax.evaluation.java import OPTIONS, MetricError, major_version, require_java, tail
 from vidcap_jax.files import check_output, write_json
 from vidcap_jax.studies import run_captions
 from vidcap_jax.studies.drawing import bars, check_plot, figure
@@ -40,6 +42,8 @@ PARTS = {
   'Cardinality': 'count',
   'Size': 'size',
 }
+_MAIN = 'edu.anu.spice.SpiceScorer'
+_LAST_WITH_JAVASCRIPT = 14  # version of Java
 MEMORY = '8G'
 TIME_LIMIT = 3600.0
 
@@ -48,7 +52,9 @@ def check_folder(folder: str) -> pathlib.Path:
   """The path of SPICE's jar.
 
   Raises:
-    UserError: the folder lacks a file; lists what to get and where to put it.
+    UserError: the folder lacks a file, or Java is too new for it; lists what to get and where to
+      put it.
+    MetricError: Java is missing.
   """
   root = pathlib.Path(folder).absolute()
   needed = [root / JAR, *(root / 'lib' / f'{CORENLP}{end}.jar' for end in ('', '-models'))]
@@ -57,6 +63,15 @@ def check_folder(folder: str) -> pathlib.Path:
     raise UserError(
       f'--spice={folder}: SPICE needs {", ".join(missing)}; copy the folder {shipped} there, and '
       f'into its lib/ the two {CORENLP} jars of {CORENLP_URL}'
+    )
+  version = major_version(require_java())
+  if (
+    version and version > _LAST_WITH_JAVASCRIPT and not [*(root / 'lib').glob('nashorn-core*.jar')]
+  ):
+    raise UserError(
+      f'--spice={folder}: SPICE writes its output with JavaScript, which Java {version} lacks; put '
+      f'nashorn-core-15.4.jar and its asm jars into {root / "lib"}, or use Java '
+      f'{_LAST_WITH_JAVASCRIPT} or older'
     )
   return needed[0]
 
@@ -79,8 +94,8 @@ def score(
     time_limit: seconds for the whole run.
 
   Returns:
-    Video id -> the F-measure of each name of ``PARTS``; None where neither the caption nor the
-    references have such words.
+    Video id -> the F-measure of each name of ``PARTS``; None where the references have no such
+    words.
 
   Raises:
     MetricError: Java is missing, SPICE failed, ran over the time limit, or its output can't be
@@ -94,7 +109,9 @@ def score(
   with tempfile.TemporaryDirectory() as folder:
     given, out = pathlib.Path(folder, 'captions.json'), pathlib.Path(folder, 'scores.json')
     given.write_text(json.dumps(entries))
-    command = [require_java(), *OPTIONS, f'-Xmx{memory}', '-jar', str(jar), str(given)]
+    # Not -jar, which would leave out jars that the manifest does not name.
+    classes = f'{jar}{os.pathsep}{jar.parent}/lib/*'
+    command = [require_java(), *OPTIONS, f'-Xmx{memory}', '-cp', classes, _MAIN, str(given)]
     command += ['-out', str(out), '-subset', '-silent']
     try:
       done = subprocess.run(command, capture_output=True, timeout=time_limit, cwd=jar.parent)
@@ -142,7 +159,7 @@ def read_output(text: str, ids: Sequence[str]) -> dict[str, dict[str, float | No
 
 
 def _f_measure(part: Mapping[str, Any]) -> float | None:
-  """The F-measure of a part; SPICE writes null or NaN where there is nothing to compare."""
+  """The F-measure of a part; SPICE writes null where it is not a number."""
   value = part['f']
   return None if value is None or math.isnan(float(value)) else float(value)
 

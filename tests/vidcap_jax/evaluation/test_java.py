@@ -29,3 +29,17 @@ def test_the_path_of_a_broken_java_is_in_the_error(fake_java):
   with pytest.raises(java.MetricError, match=f'not working: {broken}') as error:
     java.require_java()
   assert 'pip install "vidcap_jax[metrics]"' in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ('text', 'version'),
+  [
+    ('openjdk version "17.0.15" 2025-04-15', 17),
+    ('java version "1.8.0_402"', 8),
+    ('openjdk version "21" 2023-09-19', 21),
+    ('something else', None),
+  ],
+)
+def test_the_version_of_java(text, version, fake_java):
+  path = fake_java('', version=f'sys.exit({text!r})')
+  assert java.major_version(str(path)) == version

@@ -14,13 +14,16 @@ from vidcap_jax.studies import spice
 
 OUTPUT = pathlib.Path(__file__).with_name('golden') / 'spice_output.json'
 IDS = ['v1', 'v2']
-# In place of Java: writes the stored output, and its arguments and input, beside the jar.
+# In place of Java: does as told, and leaves its arguments and input beside the jar.
 FAKE_JAVA = """#!{python}
 import pathlib, shutil, sys
-jar = pathlib.Path(sys.argv[sys.argv.index('-jar') + 1])
+if sys.argv[1:] == ['-version']:
+  sys.exit('openjdk version "{version}" 2026-01-01')
+classes = sys.argv[sys.argv.index('-cp') + 1].split(':')
+jar, place = pathlib.Path(classes[0]), sys.argv.index('edu.anu.spice.SpiceScorer') + 1
 out = sys.argv[sys.argv.index('-out') + 1]
 jar.with_name('arguments.txt').write_text('\\n'.join(sys.argv[1:]))
-shutil.copy(sys.argv[sys.argv.index(str(jar)) + 1], jar.with_name('input.json'))
+shutil.copy(sys.argv[place], jar.with_name('input.json'))
 {action}
 """
 
@@ -39,9 +42,10 @@ def jars(tmp_path):
 def java(tmp_path, monkeypatch):
   """Replaces Java by a script that does as told."""
 
-  def install(action):
+  def install(action, version='1.8.0_402'):
     path = tmp_path / 'java'
-    path.write_text(FAKE_JAVA.format(python=sys.executable, action=action))
+    path.write_text(FAKE_JAVA.format(python=sys.executable, action=action, version=version))
+    spice.major_version.cache_clear()
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(spice, 'require_java', lambda: str(path))
 
@@ -54,7 +58,7 @@ def test_scores_are_read_by_video():
   assert scores['v1'] == {
     'SPICE': pytest.approx(2 / 3),
     'object': 1.0,
-    'relation': None,  # NaN
+    'relation': None,
     'attribute': 0.0,
     'colour': None,
     'count': None,
@@ -102,7 +106,8 @@ def test_the_program_gets_one_caption_and_all_references_of_each_video(jars, jav
     {'image_id': 1, 'test': 'a ball rolls', 'refs': ['the red ball']},
   ]
   arguments = (jars / 'arguments.txt').read_text().splitlines()
-  assert arguments[arguments.index('-jar') - 1] == '-Xmx3G'
+  assert '-Xmx3G' in arguments
+  assert arguments[arguments.index('-cp') + 1] == f'{jar}:{jars}/lib/*'
   assert '-subset' in arguments
 
 
@@ -124,6 +129,17 @@ def test_a_missing_jar_is_one_line_with_what_to_get(name, jars):
   with pytest.raises(UserError, match=f'--spice=.*{name}.*{spice.CORENLP_URL}') as error:
     spice.check_folder(str(jars))
   assert '\n' not in str(error.value)
+
+
+def test_a_java_without_javascript_is_refused_before_the_work(jars, java):
+  java('', version='17.0.15')
+  with pytest.raises(UserError, match='--spice=.*Java 17.*nashorn-core.*/lib'):
+    spice.check_folder(str(jars))
+  (jars / 'lib' / 'nashorn-core-15.4.jar').touch()
+  spice.check_folder(str(jars))
+  (jars / 'lib' / 'nashorn-core-15.4.jar').unlink()
+  java('', version='14.0.2')
+  spice.check_folder(str(jars))
 
 
 def test_the_command(tmp_path, jars, java, capsys):
