@@ -98,9 +98,13 @@ def pictures_at(
 
 
 def jpeg_uri(image: np.ndarray) -> str:
-  """A picture, uint8 (rows, columns, 3), as JPEG in a data URI."""
+  """A picture, uint8 (rows, columns, 3), as JPEG in a data URI.
+
+  An odd last row or column is cut off: the format halves the sizes of its colour planes.
+  """
   av = video.import_av()
-  rows, columns, _ = image.shape
+  rows, columns = (size // 2 * 2 for size in image.shape[:2])
+  image = np.ascontiguousarray(image[:rows, :columns])
   encoder = av.CodecContext.create('mjpeg', 'w')
   encoder.width, encoder.height, encoder.pix_fmt = columns, rows, 'yuvj420p'
   encoder.time_base = fractions.Fraction(1, 25)

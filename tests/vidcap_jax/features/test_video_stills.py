@@ -1,8 +1,12 @@
 """Videos are found by id, and their pictures are those at the given times."""
 
+import base64
+import io
+
+import numpy as np
 import pytest
 
-from tests.video_files import RATE, levels_of, ramp, write_video
+from tests.video_files import RATE, av, gray, levels_of, ramp, write_video
 from vidcap_jax.errors import DataError
 from vidcap_jax.features import video, video_stills
 from vidcap_jax.features.picture_files import FrameFiles
@@ -47,5 +51,11 @@ def test_pictures_at_any_times_in_any_order(tmp_path):
   assert video_stills.pictures_at(path, []) == []
 
 
-def test_jpeg_uri(tmp_path):
-  assert video_stills.jpeg_uri(ramp(1)[0]).startswith('data:image/jpeg;base64,')
+@pytest.mark.parametrize('shape', [(48, 64), (47, 63)])
+def test_jpeg_uri(shape):
+  prefix, data = video_stills.jpeg_uri(gray(100, *shape)).split(',')
+  assert prefix == 'data:image/jpeg;base64'
+  with av.open(io.BytesIO(base64.b64decode(data))) as file:
+    image = next(file.decode(video=0)).to_ndarray(format='rgb24')
+  assert image.shape == (shape[0] // 2 * 2, shape[1] // 2 * 2, 3)
+  np.testing.assert_allclose(image, 100, atol=8)
