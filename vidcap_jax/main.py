@@ -4,6 +4,7 @@
   python -m vidcap_jax.main --mode=evaluate --checkpoint=WORKDIR --data=DIR --split=test
   python -m vidcap_jax.main --mode=predict --checkpoint=WORKDIR --inputs=clip.mp4,more/
   python -m vidcap_jax.main --mode=export --checkpoint=WORKDIR --out=DIR
+  python -m vidcap_jax.main --mode=compile --config=configs/msrvtt1000.py --topology=v5e:2x4
 
 Started again with the same flags, training resumes where it was stopped. Any config key can be
 changed by a flag, e.g. --config.train.epochs=3; --print_config lists all with their meanings.
@@ -32,6 +33,12 @@ def _run_mode() -> int:
     from vidcap_jax.cli import modes
 
     return modes.print_config_mode()
+  if MODE.value == 'compile':  # joins no job and uses no device
+    from vidcap_jax import files
+    from vidcap_jax.cli import modes
+
+    with files.disk_errors(modes.RESULTS[MODE.value]):
+      return modes.compile_mode()
   environment = {**cluster.tpu_metadata(os.environ), **os.environ}
   process = cluster.find_process(environment, *command_line.process_flags())
   from vidcap_jax import files

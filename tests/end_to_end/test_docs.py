@@ -30,7 +30,7 @@ FOLDERS = (
 FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
   *('no-nanny', 'nthreads', 'nworkers', 'partition', 'prefix', 'requeue', 'runner', 'setup_file'),
-  *('user', 'worker'),
+  *('no-deps', 'target', 'user', 'worker'),
   *('feats_dir', 'train_only', 'use_box'),
 }
 

@@ -63,21 +63,29 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
     (['--mode=evaluate', f'--checkpoint={ROOT}'], 'no checkpoint in this folder; give a workdir'),
     (['--mode=predict', '--checkpoint=/nowhere'], '--mode=predict needs --inputs'),
     (['--mode=export', '--checkpoint=/nowhere'], '--mode=export needs --out'),
+    (['--mode=compile', CONFIG], '--mode=compile needs --topology'),
+    (['--mode=compile', CONFIG, '--topology=v9:2x4'], 'v9.*known: v4, v5e'),
+    (['--mode=compile', CONFIG, '--topology=v5e:8'], 'v5e:8.*2 axes'),
+    (
+      ['--mode=compile', CONFIG, '--topology=v5e:2x4', '--workdir=W'],
+      '--workdir is for --mode=train',
+    ),
+    ([CONFIG, '--workdir=W', '--topology=v5e:2x4'], '--topology is for --mode=compile'),
     (
       ['--mode=evaluate', '--checkpoint=W', '--out=D'],
       '--out is for --mode=export, not for evaluate: name the folder with --output',
     ),
     (
       ['--mode=export', '--checkpoint=W', '--out=D', '--output=D'],
-      '--output is for --mode=evaluate, not for export: name the folder with --out',
+      '--output is for --mode=evaluate and compile, not for export: .*--out',
     ),
     (
       ['--mode=predict', '--checkpoint=W', '--inputs=a.npy', '--data=D'],
-      '--data is for --mode=evaluate, not for predict: leave it out',
+      '--data is for --mode=evaluate and compile, not for predict: leave it out',
     ),
     (
       ['--mode=evaluate', '--checkpoint=W', CONFIG],
-      '--config is for --mode=train, not for evaluate: the checkpoint has its own; ',
+      '--config is for --mode=train and compile, not for evaluate: the checkpoint',
     ),
     ([CONFIG, '--workdir=W', '--checkpoint=C'], '--checkpoint is for --mode=evaluate and predict'),
     ([CONFIG, '--workdir=W', '--decode=beam=2'], r'--decode is for .*: set --config.decode.KEY'),

@@ -30,7 +30,7 @@ class _ConfigParser(flags.ArgumentParser):
 CONFIG = config_flags.DEFINE_config_file(
   'config',
   None,
-  'train: config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.',
+  'train, compile: config file; a variant after a colon, e.g. configs/quickstart.py:runlocal.',
 )
 flags.FLAGS['config'].parser = _ConfigParser()  # its own reports errors with a traceback
 PRINT_CONFIG = flags.DEFINE_bool(
@@ -39,7 +39,9 @@ PRINT_CONFIG = flags.DEFINE_bool(
   'train: prints every key of --config with its value and its meaning, model, objective and stages '
   'included, and ends; nothing else is needed.',
 )
-MODE = flags.DEFINE_enum('mode', 'train', ['train', 'evaluate', 'predict', 'export'], 'What to do.')
+MODE = flags.DEFINE_enum(
+  'mode', 'train', ['train', 'evaluate', 'predict', 'export', 'compile'], 'What to do.'
+)
 WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
 CHECKPOINT = flags.DEFINE_string(
   'checkpoint',
@@ -53,13 +55,18 @@ WEIGHTS = flags.DEFINE_list(
 FALLBACK = flags.DEFINE_string(
   'fallback', None, 'evaluate: a checkpoint that captions videos without the features of the first.'
 )
-DATA = flags.DEFINE_string('data', None, 'evaluate: data set folder; default: the one trained on.')
+DATA = flags.DEFINE_string(
+  'data',
+  None,
+  'evaluate: data set folder; default: the one trained on. compile: sizes are those of this data '
+  "set; default: those of the config file's STREAMS and VOCABULARY.",
+)
 SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
 OUTPUT = flags.DEFINE_string(
   'output',
   None,
   'evaluate: results; default WORKDIR/eval/SPLIT of the last stage, WORKDIR/eval/STAGE/SPLIT of '
-  'others.',
+  'others. compile: folder for the text of each program and for report.json; default: none.',
 )
 INPUTS = flags.DEFINE_string(
   'inputs',
@@ -82,6 +89,36 @@ DECODE = flags.DEFINE_multi_string(
   'decode',
   [],
   'evaluate, predict, export: changes a decoding setting, e.g. --decode=beam=3. Repeatable.',
+)
+TOPOLOGY = flags.DEFINE_string(
+  'topology',
+  None,
+  'compile: chips to compile for, which need not be there, e.g. v5e:2x4, v4:2x2x4, h100:8.',
+)
+STAGE = flags.DEFINE_string('stage', '', 'compile: only this stage.')
+PROGRAMS = flags.DEFINE_list(
+  'programs',
+  [],
+  'compile: step, draw (samples for rewards from the host), greedy, beam, sample; default: those '
+  'that the run compiles.',
+)
+EFFORT = flags.DEFINE_enum(
+  'effort',
+  'default',
+  ['default', 'low'],
+  "compile: low takes a third of the compiler's time, for a slower program.",
+)
+BATCH = flags.DEFINE_enum(
+  'batch', None, ['fit'], 'compile: fit finds the largest batch a chip that fits, by compiling.'
+)
+COMPILE_TIMEOUT = flags.DEFINE_float(
+  'compile_timeout', 3600.0, 'compile: seconds after which a program is given up.', lower_bound=1.0
+)
+REPORTS = flags.DEFINE_string(
+  'reports',
+  None,
+  "compile: folder where reports of programs are kept between runs; '' for none; default: "
+  '~/.cache/vidcap_jax/compiled.',
 )
 COORDINATOR = flags.DEFINE_string(
   'coordinator', None, 'With several processes: HOST:PORT that process 0 listens on.'
@@ -112,11 +149,13 @@ _NEEDED = {
   'evaluate': (CHECKPOINT,),
   'predict': (CHECKPOINT, INPUTS),
   'export': (CHECKPOINT, OUT),
+  'compile': (CONFIG, TOPOLOGY),
 }
 _READ = {
   'train': (PROFILE, PRINT_CONFIG),
   'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
   'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
+  'compile': (DATA, OUTPUT, STAGE, PROGRAMS, EFFORT, BATCH, COMPILE_TIMEOUT, REPORTS),
   'export': (WEIGHTS, DECODE),  # export accepts --weights to report that it takes one checkpoint
 }
 
@@ -134,6 +173,7 @@ _INSTEAD = {
   },
   'evaluate': {**_OF_CHECKPOINT, 'out': 'name the folder with --output'},
   'predict': _OF_CHECKPOINT,
+  'compile': {'workdir': 'nothing is trained', 'decode': 'set --config.decode.KEY'},
   'export': {**_OF_CHECKPOINT, 'output': 'name the folder with --out'},
 }
 

@@ -1,5 +1,6 @@
 """The function of each --mode."""
 
+import functools
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import required
 from vidcap_jax.cli.print_config import config_text
+from vidcap_jax.compilation import command
+from vidcap_jax.compilation.jobs import Selection
 from vidcap_jax.decoding.ensemble import check_weights
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, layout, make_mesh
@@ -46,6 +49,28 @@ def print_config_mode() -> int:
   config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
   print(config_text(config))
   return 0
+
+
+def compile_mode() -> int:
+  """Compiles a run's programs for a topology; returns 1 unless all compile and fit."""
+  config = required(command_line.CONFIG)
+  config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
+  reports = command_line.REPORTS.value
+  selection = Selection(
+    stage=command_line.STAGE.value,
+    programs=command_line.PROGRAMS.value,
+    data=command_line.DATA.value or '',
+  )
+  options = command.Options(
+    topology=required(command_line.TOPOLOGY),
+    low_effort=command_line.EFFORT.value == 'low',
+    fit_batch=command_line.BATCH.value == 'fit',
+    timeout=command_line.COMPILE_TIMEOUT.value,
+    output=command_line.OUTPUT.value or '',
+    reports=command.default_reports() if reports is None else reports,
+  )
+  log = functools.partial(print, flush=True)
+  return 0 if command.compile_run(config, selection, options, log) else 1
 
 
 def _recipe(config: ConfigDict) -> experiment.Recipe | None:
@@ -138,7 +163,14 @@ RUN = {
   'evaluate': evaluate_mode,
   'predict': predict_mode,
   'export': export_mode,
+  'compile': compile_mode,
 }
 
 # The flag that names a mode's output folder.
-RESULTS = {'train': '--workdir', 'evaluate': '--output', 'predict': None, 'export': '--out'}
+RESULTS = {
+  'train': '--workdir',
+  'evaluate': '--output',
+  'predict': None,
+  'export': '--out',
+  'compile': '--output',
+}

@@ -64,8 +64,7 @@ class AbstractStage:
   def train_batch(self, length: int) -> dict:
     """The abstract batch of a step, with the tables of the objective."""
     rows, captions = self.config.train.batch_size, self.config.data.captions_per_video
-    tables = self.data.tables(self.programs.objective)
-    tables = checkpoint.abstract(tables, replicated(self.mesh))
+    tables = checkpoint.abstract(self.data.tables, replicated(self.mesh))
     return {**self.batch(rows, captions, length), 'tables': tables}
 
   def step_arguments(self, length: int) -> tuple[Any, dict]:

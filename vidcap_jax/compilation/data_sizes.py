@@ -2,18 +2,19 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from etils import epath
-from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
-from vidcap_jax import config_files
+from vidcap_jax import config_files, models
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.distributed.mesh import make_mesh
+from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.objective import Objective
 from vidcap_jax.rewards.ngrams import ORDERS, Frequencies
 from vidcap_jax.rewards.references import References
@@ -38,7 +39,7 @@ class DataSizes:
     streams: of the data.
     vocabulary: its words; made-up ones where only their number is known.
     split: of the training split.
-    tables: objective -> its abstract tables.
+    tables: of the stage's objective, abstract.
     assumed: whether ``split`` and the tables of rewards are assumed.
   """
 
@@ -46,7 +47,7 @@ class DataSizes:
   streams: Sequence[Stream]
   vocabulary: Vocabulary
   split: SplitSizes
-  tables: Callable[[Objective], Any]
+  tables: Any
   assumed: bool
 
 
@@ -69,14 +70,11 @@ def from_config_file(source: str, config: ConfigDict) -> DataSizes:
   if config.data.length_buckets:
     tokens = config.train.batch_size * config.data.captions_per_video * 10.0
     split = dataclasses.replace(split, tokens_per_step=tokens)
-
-  def tables(objective):
-    return _assumed_tables(objective, vocabulary)
-
+  tables = _assumed_tables(objective_of(config, vocabulary), vocabulary)
   return DataSizes(source, streams, vocabulary, split, tables, assumed=True)
 
 
-def from_data_set(config: ConfigDict, mesh: Mesh) -> DataSizes:
+def from_data_set(config: ConfigDict) -> DataSizes:
   """Sizes of the training split of ``data.dir``, whose captions are read.
 
   Raises:
@@ -85,14 +83,18 @@ def from_data_set(config: ConfigDict, mesh: Mesh) -> DataSizes:
   config = config.copy_and_resolve_references()
   with config.unlocked():
     config.data.key_frames = ''  # of a stage that has not run; they change no size
-  stage = set_up(config, mesh)
+  stage = set_up(config, make_mesh(devices=jax.devices('cpu')[:1]))
   data = read_train_data(config, stage, epath.Path('.'))
-
-  def tables(objective):
-    return jax.eval_shape(lambda: objective.tables(data.captions, stage.vocabulary))
-
+  objective = objective_of(config, stage.vocabulary)
+  tables = jax.eval_shape(lambda: objective.tables(data.captions, stage.vocabulary))
   streams, where = stage.manifest.streams, f'the data set {config.data.dir}'
   return DataSizes(where, streams, stage.vocabulary, split_sizes(data), tables, assumed=False)
+
+
+def objective_of(config: ConfigDict, vocabulary: Vocabulary) -> Objective:
+  """The objective of a stage, of which only tables and names are used."""
+  module = models.build(config.model, len(vocabulary), config.train.dtype)
+  return make_objective(config, module, None)
 
 
 def made_up_vocabulary(words: int, known: Sequence[str] = ()) -> Vocabulary:

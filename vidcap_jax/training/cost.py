@@ -41,23 +41,26 @@ def cost_of(function: Callable, *arguments: Any) -> Cost:
   return _cost(jax.make_jaxpr(function)(*arguments))
 
 
-def cost_of_traced(traced: jax.stages.Traced, lowered: jax.stages.Lowered | None = None) -> Cost:
+def cost_of_traced(
+  traced: jax.stages.Traced, lowered: jax.stages.Lowered | None = None, while_rounds: int = 1
+) -> Cost:
   """The cost of a jitted function that is traced anyway.
 
   Args:
     traced: the function with its arguments.
     lowered: the same, if there is one; it is counted where XLA can count it as it is.
+    while_rounds: of each loop whose number of rounds is only known when it runs.
 
   Raises:
     RuntimeError: JAX has no CPU backend (``JAX_PLATFORMS`` leaves it out), which does the counting.
   """
   found = lowered.cost_analysis() if lowered else None
   counted = _by_xla(traced.jaxpr) if not found else _read(found)
-  return counted + _further_rounds(traced.jaxpr.jaxpr)
+  return counted + _further_rounds(traced.jaxpr.jaxpr, while_rounds)
 
 
-def _cost(program: core.ClosedJaxpr) -> Cost:
-  return _by_xla(program) + _further_rounds(program.jaxpr)
+def _cost(program: core.ClosedJaxpr, while_rounds: int = 1) -> Cost:
+  return _by_xla(program) + _further_rounds(program.jaxpr, while_rounds)
 
 
 def _by_xla(program: core.ClosedJaxpr) -> Cost:
@@ -75,7 +78,7 @@ def _read(analysis: Mapping[str, float] | None) -> Cost:
   return Cost(analysis.get('flops', 0.0), analysis.get('bytes accessed', 0.0))
 
 
-def _further_rounds(program: core.Jaxpr) -> Cost:
+def _further_rounds(program: core.Jaxpr, while_rounds: int = 1) -> Cost:
   """What the loops in a program, at any depth, cost beyond what XLA counts of them."""
   total = Cost()
   for equation in program.eqns:
@@ -83,10 +86,13 @@ def _further_rounds(program: core.Jaxpr) -> Cost:
       body, rounds, unroll = (equation.params[k] for k in ('jaxpr', 'length', 'unroll'))
       # One pass through the compiled loop makes `unroll` rounds; remaining rounds come after it.
       counted = unroll + rounds % unroll if rounds > unroll else rounds
-      total += _cost(body) * rounds + _by_xla(body) * -counted
+      total += _cost(body, while_rounds) * rounds + _by_xla(body) * -counted
+    elif equation.primitive.name == 'while' and while_rounds != 1:
+      body = equation.params['body_jaxpr']
+      total += _cost(body, while_rounds) * while_rounds + _by_xla(body) * -1
     else:
       for inner in _programs(equation.params):
-        total += _further_rounds(inner)
+        total += _further_rounds(inner, while_rounds)
   return total
 
 

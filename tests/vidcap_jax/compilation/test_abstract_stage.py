@@ -45,7 +45,7 @@ def real_arguments(config, workdir, monkeypatch):
 def abstract_arguments(config, length):
   stage_config = experiment.stage_config(config, config.order[0])
   mesh = make_mesh(config.mesh.data, config.mesh.model)
-  stage = make_stage(stage_config, data_sizes.from_data_set(stage_config, mesh), mesh)
+  stage = make_stage(stage_config, data_sizes.from_data_set(stage_config), mesh)
   return described(stage.step_arguments(length))
 
 

@@ -3,6 +3,7 @@
 import jax
 import pytest
 
+from configs import common
 from tests import tiny
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.data.vocabulary import UNK
@@ -38,24 +39,22 @@ def test_the_vocabulary_holds_the_words_that_captions_must_have(config):
 
 
 def test_assumed_tables_have_the_form_of_real_ones(config):
+  config.data.length_buckets = ()
+  with config.unlocked():
+    config.objective = common.self_critical()
+    config.objective.from_scratch = True
   sizes = data_sizes.from_config_file('configs/quickstart.py', config)
-
-  def tables(captions, vocabulary):
-    return make_references(captions, vocabulary, count_eos=True)
-
-  found = sizes.tables(Objective(lambda: None, tables=tables))
   real = make_references([['w1 w2 w3 w4'] * 3], sizes.vocabulary, count_eos=True)
-  assert found.sentences.shape[:2] == (sizes.split.videos, sizes.split.most_captions)
-  assert jax.tree.map(lambda x: (x.ndim, x.dtype), jax.tree.leaves(found)) == jax.tree.map(
-    lambda x: (x.ndim, x.dtype), jax.tree.leaves(real)
-  )
+  assert sizes.tables.sentences.shape[:2] == (sizes.split.videos, sizes.split.most_captions)
+  form = [(x.ndim, x.dtype) for x in jax.tree.leaves(sizes.tables)]
+  assert form == [(x.ndim, x.dtype) for x in jax.tree.leaves(real)]
 
 
-def test_other_tables_are_those_of_a_few_made_up_captions(config):
-  sizes = data_sizes.from_config_file('configs/quickstart.py', config)
-
+def test_other_tables_are_those_of_a_few_made_up_captions(config, monkeypatch):
   def tables(captions, vocabulary):
     return {'counts': jax.numpy.array([len(video) for video in captions])}
 
-  found = sizes.tables(Objective(lambda: None, tables=tables))
-  assert found['counts'].shape == (8,)
+  objective = Objective(lambda: None, tables=tables)
+  monkeypatch.setattr(data_sizes, 'make_objective', lambda *_: objective)
+  sizes = data_sizes.from_config_file('configs/quickstart.py', config)
+  assert sizes.tables['counts'].shape == (8,)

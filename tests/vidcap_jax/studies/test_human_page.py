@@ -1,13 +1,7 @@
 """Pages for raters: texts stay texts, nothing is loaded, and the questions are the sheet's."""
 
-import html
 import html.parser
 import json
-import re
-import shutil
-import subprocess
-
-import pytest
 
 from tests.vidcap_jax.studies.test_human_sheets import CAPTIONS, RUNS, drawn
 from vidcap_jax.studies import human_page, human_sheets
@@ -85,38 +79,3 @@ def test_videos_and_pictures_are_shown():
   assert len(reader.all('img')) == 10 - sum(even) > 0
   assert all('%22%23.mp4' in video['src'] for video in reader.all('video'))
   assert "media-src 'self' file:" in page
-
-
-# Chooses an answer for everything and puts the file that would be saved into the page.
-DRIVER = """<script>
-for (const section of sections) for (const column of columns)
-  document.getElementById(`${section.dataset.item}-${column}-B`).click();
-const saved = document.createElement('pre');
-saved.id = 'saved';
-saved.textContent = JSON.stringify(csv());
-document.body.appendChild(saved);
-</script></body>"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which('chromium'), reason='needs the browser chromium')
-def test_a_browser_saves_a_sheet_that_is_read_back(tmp_path):
-  captions = {run.label: dict.fromkeys(run.captions, NASTY) for run in RUNS}
-  key, page, _ = rendered(captions=captions)
-
-  def dom(text):
-    (tmp_path / 'page.html').write_text(text)
-    command = ['chromium', '--headless', '--no-sandbox', '--disable-gpu', '--dump-dom']
-    command += [f'--user-data-dir={tmp_path}/profile', f'file://{tmp_path}/page.html']
-    return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
-
-  assert '0 of 10 videos done' in dom(page)  # its policy lets its own script run
-  driven = re.sub('<meta http-equiv[^>]*>', '', page).replace('</body>', DRIVER)
-  found = dom(driven)
-  assert '10 of 10 videos done' in found
-  saved = json.loads(html.unescape(re.search('<pre id="saved">(.*?)</pre>', found, re.DOTALL)[1]))
-  (tmp_path / 'rater_02.csv').write_text(saved, newline='')
-  answers = human_sheets.read_sheets([tmp_path / 'rater_02.csv'], key)
-  assert [(a.video_id, a.run) for a in answers] == [
-    (item.video_id, item.runs[1]) for item in key.items['rater_02'] for _ in range(2)
-  ]

@@ -1,0 +1,161 @@
+"""Compiling one program, for the CPU's devices in place of a topology's, and for TPUs."""
+
+import dataclasses
+import importlib.util
+import json
+import pathlib
+import pickle
+import re
+
+import jax
+import pytest
+
+from tests import tiny
+from vidcap_jax.compilation import hlo, topology, worker
+from vidcap_jax.compilation.jobs import Selection, find_jobs
+from vidcap_jax.compilation.processes import run_job
+from vidcap_jax.compilation.topology import read_topology
+from vidcap_jax.training import compiled
+
+
+@pytest.fixture
+def jobs(tiny_data, tmp_path):
+  config = tiny.small_config(tiny_data)
+  folders = {'reports': str(tmp_path / 'reports'), 'output': str(tmp_path)}
+  found, _ = find_jobs(config, Selection(data=tiny_data), read_topology('v5e:2x4'), **folders)
+  return found
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+  """The CPU's eight devices in place of a TPU's."""
+  monkeypatch.setattr(topology, 'devices', lambda _: jax.devices())
+  monkeypatch.setattr(topology, 'installed_versions', lambda _: {'libtpu': '1'})
+
+
+class Stopped(Exception):
+  """What is needed is known."""
+
+
+def computations(text):
+  """The computations of a program, without where in the source they come from."""
+  return re.sub(r', metadata=\{[^}]*\}', '', text[text.index('\n\n%') :])
+
+
+def test_a_step_is_the_one_that_training_compiles(jobs, on_cpu, tiny_data, tmp_path, monkeypatch):
+  report = worker.compile_job(jobs[0])
+  texts = []
+
+  def stop(program):
+    texts.append(program.as_text())
+    raise Stopped
+
+  monkeypatch.setattr(compiled, 'memory_of', stop)
+  with pytest.raises(Stopped):
+    tiny.run(tiny.small_config(tiny_data), tmp_path / 'work')
+  (trained,) = texts
+  assert computations((tmp_path / 'xe-step-21.hlo').read_text()) == computations(trained)
+  assert (report.rows, report.batch_per_chip, report.unaliased) == (8, 1, 0)
+  assert report.flops > 1e4
+  assert {c.kind for c in report.contents.collectives} == {'all-reduce'}
+  assert report.memory.total > 0
+  assert not report.stored
+
+
+def test_a_decoder(jobs, on_cpu):
+  report = worker.compile_job(jobs[1])
+  assert (report.program, report.length, report.error) == ('greedy', 21, '')
+  assert report.contents.open_loops == 1  # it ends when all captions have ended
+
+
+@pytest.fixture
+def fake_compiler(monkeypatch):
+  """Counts the programs that are compiled."""
+  compiled = []
+
+  def compile_program(job, lowered, report):
+    compiled.append(job.program)
+    return dataclasses.replace(report, error='a bug', seconds=3.0), 'text of the program'
+
+  monkeypatch.setattr(worker, '_compile', compile_program)
+  return compiled
+
+
+def test_a_program_compiled_before_is_read(jobs, on_cpu, fake_compiler, tmp_path):
+  text = tmp_path / jobs[0].file_name
+  first = worker.compile_job(jobs[0])
+  text.unlink()
+  again = worker.compile_job(jobs[0])
+  assert fake_compiler == ['step']
+  assert (first.stored, again.stored) == (False, True)
+  assert dataclasses.replace(again, stored=False) == first
+  assert text.read_text() == 'text of the program'
+
+
+def test_without_a_folder_of_reports(jobs, on_cpu, fake_compiler):
+  job = dataclasses.replace(jobs[0], reports='', output='')
+  assert not worker.compile_job(job).stored
+  assert not worker.compile_job(job).stored
+
+
+def test_another_program_is_compiled_anew(jobs, on_cpu, fake_compiler, monkeypatch):
+  job = jobs[0]
+  others = [
+    job,
+    job.with_rows(16),
+    dataclasses.replace(job, topology=read_topology('v6e:2x4')),
+    dataclasses.replace(job, low_effort=True),
+    jobs[1],
+  ]
+  for each in others:
+    assert not worker.compile_job(each).stored
+  monkeypatch.setattr(topology, 'installed_versions', lambda _: {'libtpu': '2'})
+  assert not worker.compile_job(job).stored
+
+
+class _Lowered:
+  def __init__(self, message):
+    self.message = message
+
+  def compile(self, compiler_options=None):
+    raise jax.errors.JaxRuntimeError(self.message)
+
+
+@pytest.mark.parametrize(
+  ('message', 'lacks_memory'),
+  [
+    ('RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.\nUsed 17.5G of 15.75G', True),
+    ('INTERNAL: Mosaic failed', False),
+  ],
+)
+def test_an_error_of_the_compiler_is_one_line(message, lacks_memory, jobs):
+  report, text = worker._compile(jobs[0], _Lowered(message), worker.Report('xe', 'step', 21))
+  assert report.error == message.replace('\n', ' ')
+  assert (report.out_of_memory, text) == (lacks_memory, '')
+
+
+def test_a_batch_that_does_not_divide_is_reported(jobs, on_cpu, tmp_path):
+  (tmp_path / 'job').write_bytes(pickle.dumps(jobs[0].with_rows(12)))
+  worker.main([str(tmp_path / 'job'), str(tmp_path / 'report')])
+  report = json.loads((tmp_path / 'report').read_text())
+  assert '12' in report['error']
+  assert '8 or 16' in report['error']
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not importlib.util.find_spec('libtpu'), reason='extra tpu_compile')
+def test_a_step_for_tpus(jobs):
+  job = dataclasses.replace(jobs[0], low_effort=True)
+  report = run_job(job, topology.environment(job.topology), 800.0, lambda seconds: None)
+  assert report.error == ''
+  assert report.fits(job.topology.chip)
+  assert report.unaliased == 0
+  assert report.contents.cycles > 0
+  assert report.contents.loops > 0
+  assert report.contents.open_loops == 0
+  assert not report.contents.host_calls
+  assert not report.contents.float64
+  assert not any(c.in_loop for c in report.contents.collectives)
+  text = pathlib.Path(job.output, job.file_name).read_text()
+  assert hlo.read_program(text).loops

@@ -1,0 +1,165 @@
+"""Which programs a run compiles, and each of them with abstract arguments."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from vidcap_jax import models
+from vidcap_jax.compilation import data_sizes
+from vidcap_jax.compilation.abstract_stage import AbstractStage
+from vidcap_jax.compilation.data_sizes import DataSizes
+from vidcap_jax.compilation.topology import Topology
+from vidcap_jax.errors import UserError
+from vidcap_jax.inference.captioning import make_decoder
+from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.training.experiment import check_settings, stage_config
+from vidcap_jax.training.programs import step_lengths
+
+DECODERS = ('greedy', 'beam', 'sample')
+PROGRAMS = ('step', 'draw', *DECODERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+  """A program to compile.
+
+  Attributes:
+    config: the stage's own.
+    stage: its name.
+    program: 'step', 'draw NAME' of the objective's ``device_samples``, or a method of decoding.
+    length: L, tokens of a caption.
+    data: sizes of the data.
+    topology: what it is compiled for.
+    low_effort: whether the compiler takes less time, for a slower program.
+    reports: folder of reports of programs compiled before; '' for none.
+    output: folder that the program's text is written to; '' for none.
+  """
+
+  config: ConfigDict
+  stage: str
+  program: str
+  length: int
+  data: DataSizes
+  topology: Topology
+  low_effort: bool = False
+  reports: str = ''
+  output: str = ''
+
+  @property
+  def name(self) -> str:
+    """For progress and messages."""
+    return f'{self.stage} {self.program}, {self.length} tokens'
+
+  @property
+  def file_name(self) -> str:
+    """Of its text in ``output``."""
+    return f'{self.stage}-{self.program.replace(" ", "-")}-{self.length}.hlo'
+
+  @property
+  def rows(self) -> int:
+    """B, of the whole batch."""
+    size = self.config.eval.batch_size if self.program in DECODERS else self.config.train.batch_size
+    return size + (-size % self.data_axis if self.program in DECODERS else 0)
+
+  @property
+  def data_axis(self) -> int:
+    """Chips that a batch is split over."""
+    return max(1, self.topology.chips // self.config.mesh.model)
+
+  def with_rows(self, rows: int) -> 'Job':
+    """The same program for another batch."""
+    config = self.config.copy_and_resolve_references()
+    with config.unlocked():
+      section = config.eval if self.program in DECODERS else config.train
+      section.batch_size = rows
+    return dataclasses.replace(self, config=config)
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+  """What is asked for on the command line.
+
+  Attributes:
+    stage: '' for all stages.
+    programs: of ``PROGRAMS``; () for those that the run itself compiles.
+    data: folder of a data set; '' for the sizes in the config file.
+  """
+
+  stage: str = ''
+  programs: Sequence[str] = ()
+  data: str = ''
+
+
+def find_jobs(
+  config: ConfigDict, selection: Selection, topology: Topology, **options: Any
+) -> tuple[list[Job], list[str]]:
+  """The programs of a run, and lines about stages without any.
+
+  Args:
+    config: of the run; ``source`` is its file.
+    selection: which of its programs.
+    topology: what they are compiled for.
+    **options: further attributes of each job.
+
+  Raises:
+    UserError: an unknown stage or program, or settings or data that don't fit together.
+  """
+  if unknown := [name for name in selection.programs if name not in PROGRAMS]:
+    raise UserError(f'--programs: unknown {", ".join(unknown)}; known: {", ".join(PROGRAMS)}')
+  if selection.stage and selection.stage not in config.order:
+    raise UserError(f'--stage={selection.stage}: config.order has: {", ".join(config.order)}')
+  check_settings(config)
+  jobs, notes = [], []
+  for stage in [selection.stage] if selection.stage else config.order:
+    own_config = stage_config(config, stage)
+    if own_config.task != 'train':
+      notes.append(f'{stage}: task {own_config.task!r} has no program to compile')
+      continue
+    with own_config.unlocked():
+      own_config.data.dir = selection.data
+    source = own_config.source
+    read = data_sizes.from_data_set if selection.data else None
+    data = read(own_config) if read else data_sizes.from_config_file(source, own_config)
+    for program, length in _programs(own_config, data, selection.programs):
+      jobs.append(Job(own_config, stage, program, length, data, topology, **options))
+  if not jobs:
+    notes.append('nothing to compile: the stages have none of the programs asked for')
+  return jobs, notes
+
+
+def _programs(
+  config: ConfigDict, data: DataSizes, asked: Sequence[str]
+) -> Iterator[tuple[str, int]]:
+  """Name and length of each program of a stage."""
+  module = models.build(config.model, len(data.vocabulary), config.train.dtype)
+  objective = data_sizes.objective_of(config, data.vocabulary)
+  longest = (config.data.max_words or data.vocabulary.max_words) + 1
+  lengths = step_lengths(config, longest)
+  if not asked or 'step' in asked:
+    yield from (('step', length) for length in lengths)
+  if not asked or 'draw' in asked:
+    names = objective.device_samples if objective.host_reward else ()
+    yield from ((f'draw {name}', length) for name in names for length in lengths)
+  if is_captioner(module):
+    for method in asked or (config.decode.method,):
+      if method in DECODERS:
+        yield method, longest
+
+
+def program_of(stage: AbstractStage, job: Job) -> tuple[Any, tuple]:
+  """A job's jitted function and its abstract arguments."""
+  if job.program == 'step':
+    return stage.programs.train_step, stage.step_arguments(job.length)
+  params = stage.state.params
+  if job.program not in DECODERS:
+    draw = stage.programs.sample_steps[job.program.removeprefix('draw ')]
+    return draw, (params, stage.state.step, stage.train_batch(job.length))
+  config = stage.config.copy_and_resolve_references()
+  with config.unlocked():
+    config.decode.method = job.program
+  decoder = make_decoder(
+    stage.module, stage.shape.streams, stage.data.vocabulary, config, stage.shape.length
+  )
+  return decoder, (params, stage.batch(job.rows, 1, max(2, config.data.max_words + 1)))

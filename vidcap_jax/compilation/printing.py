@@ -1,0 +1,129 @@
+"""Reports as lines of text."""
+
+from collections.abc import Iterator, Sequence
+
+from vidcap_jax.compilation.chips import Chip
+from vidcap_jax.compilation.data_sizes import ASSUMED_SPLIT
+from vidcap_jax.compilation.report import Buffer, Contents, Report
+from vidcap_jax.compilation.topology import Topology
+
+_MIB = 2**20
+_LONGEST_ERROR = 300  # letters
+
+
+def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) -> list[str]:
+  """What is compiled for what, and what the numbers mean."""
+  chip = topology.chip
+  effort = ', low effort: estimates of time are too high' if low_effort else ''
+  lines = [
+    f'{topology.name}: {topology.chips} chips of {_mib(chip.memory)} MiB, {versions}{effort}',
+    'MiB are of each chip; times are estimates, not measured'
+    + (', by operations alone' if chip.platform == 'cuda' else ', collectives beside them'),
+  ]
+  if assumed:
+    lines.append(
+      f'no --data: reference tables as for {ASSUMED_SPLIT.videos:,} videos with '
+      f'{ASSUMED_SPLIT.most_captions} captions'
+    )
+  return lines
+
+
+def report_lines(report: Report, chip: Chip) -> list[str]:
+  """The line of a program, and further ones only if something is wrong with it."""
+  name = f'{report.stage} {report.program}, {report.length} tokens, batch {report.rows}:'
+  if report.memory is None or report.contents is None:
+    what = 'does not fit' if report.out_of_memory else 'does not compile'
+    return [f'{name} {what}: {_shortened(report.error)}']
+  verdict = 'fits' if report.fits(chip) else 'does not fit'
+  parts = [
+    f'compiles ({_seconds(report)}), {verdict}: {_memory(report, chip)}',
+    _estimate(report),
+    _collectives(report.contents),
+    *_remarks(report, report.contents),
+  ]
+  lines = [f'{name} {"; ".join(filter(None, parts))}']
+  if not report.fits(chip):
+    lines += [f'  {_buffer(buffer)}' for buffer in report.contents.buffers]
+  return lines
+
+
+def _shortened(error: str) -> str:
+  return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + '…'
+
+
+def _seconds(report: Report) -> str:
+  return f'{report.seconds:.0f} s' + (', stored' if report.stored else '')
+
+
+def _memory(report: Report, chip: Chip) -> str:
+  memory = report.memory
+  assert memory is not None
+  return (
+    f'{_mib(memory.total)} of {_mib(chip.memory)} MiB (arguments {_mib(memory.arguments)}, '
+    f'temporary {_mib(memory.temporary)}, output {_mib(memory.output)}, of it '
+    f'{_mib(memory.aliased)} over arguments)'
+  )
+
+
+def _estimate(report: Report) -> str:
+  text = f'{report.flops / 1e9:,.3g} GFLOP'
+  if not report.estimate:
+    return text
+  least = 'at least ' if not report.share_of_peak else ''
+  text += f' in {least}{1e3 * report.estimate:.3g} ms'
+  if report.collective_estimate:
+    text += f' and {1e3 * report.collective_estimate:.2f} ms of collectives'
+  return text + (f', {100 * report.share_of_peak:.1f} % of peak' if report.share_of_peak else '')
+
+
+def _collectives(contents: Contents) -> str:
+  parts = []
+  for c in sorted(contents.collectives, key=lambda c: -c.bytes):
+    where = f' in loops, e.g. {c.name[-70:]}' if c.in_loop else ''
+    parts.append(f'{c.runs} {c.kind} of {_bytes(c.bytes)}{where}')
+  return ' + '.join(parts) or 'no collectives'
+
+
+def _remarks(report: Report, contents: Contents) -> Iterator[str]:
+  """What a reader should know of; nothing of a program without it."""
+  if report.unaliased:
+    yield f'{_bytes(report.unaliased)} of the state is held twice'
+  if contents.host_calls:
+    yield f'calls the host: {", ".join(sorted(set(contents.host_calls)))}'
+  if contents.float64:
+    yield f'{contents.float64} results in float64'
+  if contents.copied_bytes:
+    largest = max(contents.copies, key=lambda b: b.bytes)
+    yield f'copies of {_bytes(contents.copied_bytes)}, the largest {_buffer(largest)}'
+  if contents.open_loops:
+    yield f'{contents.open_loops} loops may end sooner than they are counted'
+
+
+def _buffer(buffer: Buffer) -> str:
+  return f'{_bytes(buffer.bytes)} {buffer.shape[:60]} {buffer.name[-90:]}'
+
+
+def summary(reports: Sequence[Report], chip: Chip) -> str:
+  """The verdict on all programs."""
+  compiled = [report for report in reports if report.memory]
+  fitting = [report for report in compiled if report.fits(chip)]
+  fresh = sum(report.seconds for report in reports if not report.stored)
+  text = f'{len(reports)} programs: {len(compiled)} compile, {len(fitting)} fit'
+  if compiled:
+    most = max(compiled, key=lambda r: r.memory.total if r.memory else 0)
+    assert most.memory is not None
+    text += f'; the most memory is {_mib(most.memory.total)} of {_mib(chip.memory)} MiB '
+    text += f'({most.stage} {most.program}, {most.length} tokens)'
+  return f'{text}; {fresh:.0f} s of compiling'
+
+
+def _mib(number: float) -> str:
+  return f'{number / _MIB:,.0f}'
+
+
+def _bytes(number: float) -> str:
+  """1.2 GB, 34.5 MB, 5 KB, 12 bytes."""
+  for unit, size in (('GB', 1e9), ('MB', 1e6), ('KB', 1e3)):
+    if number >= size:
+      return f'{number / size:.3g} {unit}'
+  return f'{number:.0f} bytes'

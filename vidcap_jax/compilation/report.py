@@ -1,0 +1,234 @@
+"""What a compiled program holds: collectives, copies, host calls, estimated time."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from vidcap_jax.compilation.chips import Chip
+from vidcap_jax.compilation.hlo import Instruction, Program
+from vidcap_jax.training.memory import Memory
+
+LARGE_COPY = 2**20  # bytes of a copy that is reported
+_MOST_LISTED = 5
+_COLLECTIVE = re.compile(
+  r'(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|ragged-all-to-all)(-start)?$'
+)
+_CALLBACK = re.compile(r'custom_call_target="([^"]*(?:callback|host)[^"]*)"', re.IGNORECASE)
+_ON_CHIP = 'S(1)'  # in the layout of an array in a TPU's vector memory, outside HBM
+_NO_BUFFER = ('tuple', 'get-tuple-element', 'bitcast', 'while', 'constant', 'conditional', 'call')
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+  """Collectives of one kind and place.
+
+  Attributes:
+    kind: e.g. 'all-reduce'.
+    in_loop: whether they run in a loop.
+    count: how many there are in the program.
+    runs: how often they run in all.
+    bytes: of a chip's results, of all runs together.
+    name: the model's operation that the largest is for.
+  """
+
+  kind: str
+  in_loop: bool
+  count: int
+  runs: int
+  bytes: int
+  name: str = ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Buffer:
+  """An array of a program: its bytes, its shape, and the model's operation or argument."""
+
+  bytes: int
+  shape: str
+  name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+  """What a compiled program holds, by its text.
+
+  Attributes:
+    collectives: by kind and place.
+    host_calls: names of callbacks and transfers to the host.
+    float64: instructions with a result in float64.
+    copies: the largest copies and transposes of ``LARGE_COPY`` bytes or more outside fusions.
+    copied_bytes: of all of these, as often as they run.
+    buffers: the largest arrays.
+    cycles: that the compiler of TPUs estimates for a chip, loops as often as they run.
+    loops: how many there are.
+    open_loops: loops that may end sooner than they are counted.
+  """
+
+  collectives: Sequence[Collective]
+  host_calls: Sequence[str]
+  float64: int
+  copies: Sequence[Buffer]
+  copied_bytes: int
+  buffers: Sequence[Buffer]
+  cycles: int
+  loops: int
+  open_loops: int
+
+
+def contents_of(program: Program) -> Contents:
+  """Reads what a program holds."""
+  running = list(program.running())
+  once = {name for name, times in program.runs.items() if times == 1}
+  entry_like = {id(i) for name in once for i in program.computations[name]}
+  copies = [
+    (i, n) for i, n in running if i.opcode in ('copy', 'transpose') and i.bytes >= LARGE_COPY
+  ]
+  return Contents(
+    collectives=_collectives(running, entry_like),
+    host_calls=_host_calls(running),
+    float64=sum('f64[' in i.shape for c in program.computations.values() for i in c),
+    copies=_largest(i for i, _ in copies),
+    copied_bytes=sum(i.bytes * n for i, n in copies),
+    buffers=_largest(i for i, _ in running if _is_buffer(i, program)),
+    cycles=sum(_cycles(i) * n for i, n in running),
+    loops=len(program.loops),
+    open_loops=sum(not loop.exact for loop in program.loops),
+  )
+
+
+def _collectives(running, once: set[int]) -> list[Collective]:
+  groups: dict[tuple[str, bool], list[tuple[int, int, str]]] = {}
+  for instruction, times in running:
+    kind = _COLLECTIVE.match(instruction.opcode)
+    if kind:
+      size = instruction.bytes
+      if kind[2] and kind[1] != 'all-reduce':  # the result of a start holds its operand too
+        size -= _operand_bytes(instruction)
+      place = kind[1], id(instruction) not in once
+      groups.setdefault(place, []).append((size * times, times, instruction.op_name))
+  return [
+    Collective(
+      kind,
+      in_loop,
+      count=len(group),
+      runs=sum(times for _, times, _ in group),
+      bytes=sum(size for size, _, _ in group),
+      name=max(group)[2],
+    )
+    for (kind, in_loop), group in groups.items()
+  ]
+
+
+def _operand_bytes(start: Instruction) -> int:
+  """Bytes of the operand in the result (operand, output, …) of an asynchronous start."""
+  first = re.match(r'\(?\(?([a-z]+\d*\[[\d,]*\])', start.shape)
+  return Instruction('', first[1], '', '').bytes if first else 0
+
+
+def _host_calls(running) -> list[str]:
+  names = []
+  for instruction, _ in running:
+    if (
+      instruction.opcode in ('infeed', 'outfeed')
+      or instruction.opcode in ('send', 'recv')
+      and 'is_host_transfer=true' in instruction.rest
+    ):
+      names.append(instruction.opcode)
+    elif instruction.opcode == 'custom-call' and (found := _CALLBACK.search(instruction.rest)):
+      names.append(found[1])
+  return names
+
+
+def _is_buffer(instruction: Instruction, program: Program) -> bool:
+  if instruction.opcode == 'parameter':
+    return any(instruction is i for i in program.computations[program.entry])
+  moved = instruction.opcode.endswith(('-start', '-done')) or _ON_CHIP in instruction.shape
+  return instruction.opcode not in _NO_BUFFER and not moved
+
+
+def _largest(instructions) -> list[Buffer]:
+  """The largest results; an operation of the model that has several is listed once."""
+  found: dict[tuple[str, str], Buffer] = {}
+  for instruction in sorted(instructions, key=lambda i: -i.bytes):
+    shape = re.sub(r'\{[^}]*\}|/\*.*?\*/', '', instruction.shape)
+    name = instruction.op_name or instruction.name
+    found.setdefault((shape, name), Buffer(instruction.bytes, shape, name))
+    if len(found) == _MOST_LISTED:
+      break
+  return list(found.values())
+
+
+def _cycles(instruction: Instruction) -> int:
+  found = re.search(r'"estimated_cycles":"(\d+)"', instruction.rest)
+  return int(found[1]) if found else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What is known of a program after compiling it, or after failing to.
+
+  Attributes:
+    stage, program: e.g. 'temporal', 'step'.
+    length: tokens of a caption.
+    rows: of the batch, over all chips.
+    batch_per_chip: rows of the batch for each chip of the data axis.
+    error: why it did not compile, in one line; '' if it did.
+    out_of_memory: whether the compiler refused it for lack of memory.
+    seconds: of compiling; when it was compiled, if it comes from the folder of reports.
+    stored: whether it comes from there.
+    memory: of each chip; None if it did not compile.
+    unaliased: bytes of the training state that are not written over its arguments.
+    contents: what the program holds.
+    flops: of all chips together, with loops as often as they run.
+    estimate: seconds a run, by the compiler's cycles (TPU), or by operations alone (GPU); an
+      estimate, without collectives.
+    collective_estimate: seconds of the collectives if nothing overlaps with them.
+    share_of_peak: of the chips' matrix products that the estimate leaves.
+  """
+
+  stage: str
+  program: str
+  length: int
+  rows: int = 0
+  batch_per_chip: int = 0
+  error: str = ''
+  out_of_memory: bool = False
+  seconds: float = 0.0
+  stored: bool = False
+  memory: Memory | None = None
+  unaliased: int = 0
+  contents: Contents | None = None
+  flops: float = 0.0
+  estimate: float = 0.0
+  collective_estimate: float = 0.0
+  share_of_peak: float = 0.0
+
+  def fits(self, chip: Chip) -> bool:
+    """Whether it compiles and a chip has the memory."""
+    return self.memory is not None and self.memory.total <= chip.memory
+
+
+def collective_seconds(contents: Contents, chip: Chip, chips: int) -> float:
+  """How long the collectives take at the bandwidth of the chip's links, if nothing overlaps."""
+  if chips == 1:
+    return 0.0
+  passes = {'all-reduce': 2.0, 'collective-permute': 1.0}  # a reduce-scatter and an all-gather
+  return sum(
+    passes.get(c.kind, 1.0) * c.bytes * (chips - 1) / chips / chip.links
+    for c in contents.collectives
+  )
+
+
+def from_dict(values: dict[str, Any]) -> Report:
+  """The inverse of ``dataclasses.asdict``."""
+  values = dict(values)
+  if values.get('memory'):
+    values['memory'] = Memory(**values['memory'])
+  if values.get('contents'):
+    contents = dict(values['contents'])
+    contents['collectives'] = [Collective(**c) for c in contents['collectives']]
+    contents['copies'] = [Buffer(**b) for b in contents['copies']]
+    contents['buffers'] = [Buffer(**b) for b in contents['buffers']]
+    values['contents'] = Contents(**contents)
+  return Report(**values)
