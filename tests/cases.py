@@ -166,6 +166,13 @@ CASES = [
     no_gradient=('refocus',),
     key_frames=(4, -1, 0, 0, 1),
   ),
+  Case(
+    'refocus_key_frames_drawn',
+    {**VRE, 'sampler': 'categorical'},
+    {'image': (5, 4)},
+    ('keyframe', 'temporal'),
+    no_gradient=('refocus',),
+  ),
 ]
 
 # One or more cases of every model, with most of its parts; all other cases are marked slow.

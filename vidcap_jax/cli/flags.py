@@ -241,33 +241,50 @@ def parse(argv: list[str]) -> list[str]:
     sys.exit(f'error: {"; ".join(problems)}')
 
 
+_NAMED = ('model', 'objective')  # sections whose keys depend on their `name`
+
+
 def _add_defaults(config: ConfigDict) -> None:
-  """Sets defaults of the model and objective that the config lacks and a flag changes.
+  """Sets defaults of models and objectives that the config lacks and a flag changes.
 
   A flag can change only what is there. Defaults that no flag changes are left out of the config, so
   that ``config.json`` is as it was before there were such flags.
   """
-  changed = {tuple(key.split('.')[:2]) for key in _config_flags(sys.argv)}
-  lacking = [k for k in changed if k[0] in _NAMED and k[0] in config and k[-1] not in config[k[0]]]
+  flags_given = list(_config_flags(sys.argv))
+  lacking = [
+    (path, section, name)
+    for path, section in _named_sections(config).items()
+    for name in {k[len(path) + 1 :].split('.')[0] for k in flags_given if k.startswith(f'{path}.')}
+    if name not in section
+  ]
   if not lacking:
     return
   defaults = _section_defaults(config)
   with config.unlocked():
-    for section, name in lacking:
-      if name in defaults[section]:
-        config[section][name] = defaults[section][name]
+    for path, section, name in lacking:
+      if name in defaults[path]:
+        section[name] = defaults[path][name]
 
 
-_NAMED = ('model', 'objective')  # sections whose keys depend on their `name`
+def _named_sections(config: ConfigDict) -> dict[str, ConfigDict]:
+  """Dotted name -> section, of all models and objectives: the config's own and those of stages."""
+  sections = {kind: config[kind] for kind in _NAMED if kind in config}
+  for stage, changes in config.get('stages', {}).items():
+    sections |= {f'stages.{stage}.{kind}': changes[kind] for kind in _NAMED if kind in changes}
+  return sections
 
 
 def _section_defaults(config: ConfigDict) -> dict[str, dict[str, Any]]:
-  """Section -> key -> default, of the model and objective that the config or a flag names."""
+  """Dotted name -> key -> default, of the models and objectives that the config or a flag names."""
   from vidcap_jax.training import checks  # slow to import, and needed by few commands
 
-  given = _config_flags(sys.argv)
-  names = {s: given.get(f'{s}.name') or config[s].name for s in _NAMED if s in config}
-  return {section: checks.defaults_of(section, name) for section, name in names.items()}
+  given, defaults = _config_flags(sys.argv), {}
+  for path, section in _named_sections(config).items():
+    kind = path.rpartition('.')[2]
+    name = given.get(f'{path}.name') or section.get('name')
+    name = name or given.get(f'{kind}.name') or config[kind].name  # a stage changes other keys only
+    defaults[path] = checks.defaults_of(kind, name)
+  return defaults
 
 
 def _config_flags(argv: list[str]) -> dict[str, str]:

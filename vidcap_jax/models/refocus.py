@@ -43,10 +43,12 @@ from vidcap_jax.models.layers.attention import (
   wide,
 )
 from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.draws import inverse_cdf
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.kbigru import KBiGRU, middle_frame
 
 Array = jax.Array
+SAMPLERS = ('argmax', 'categorical')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +67,8 @@ class RefocusConfig:
     hidden: H, of the GRUs, the codes and the LSTM.
     embed: word embedding size E; H if there is an encoder, whose code replaces the first word.
     attention: attention space A.
+    sampler: of the key frame while training: 'argmax', the frame of the largest weight, or
+      'categorical', one drawn by the weights. Otherwise it is always the largest.
     dropout: rate on the LSTM's output.
     dtype: of the computation; parameters are ``param_dtype``.
   """
@@ -78,6 +82,7 @@ class RefocusConfig:
   hidden: int = 512
   embed: int = 512
   attention: int = 512
+  sampler: str = 'argmax'
   dropout: float = 0.5
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
@@ -88,6 +93,8 @@ class RefocusConfig:
       raise ConfigError(f'model.passes is {self.passes}; the encoder makes 0, 1 or 2')
     if self.temporal not in ('attention', 'mean'):
       raise ConfigError(f'model.temporal {self.temporal!r} is unknown; known: attention, mean')
+    if self.sampler not in SAMPLERS:
+      raise ConfigError(f'model.sampler {self.sampler!r} is unknown; known: {", ".join(SAMPLERS)}')
     if self.passes and self.embed != self.hidden:
       raise ConfigError(
         f'model.embed is {self.embed}, model.hidden {self.hidden}: they must be equal, as the '
@@ -265,12 +272,23 @@ class Refocus(nn.Module):
     }
     if not c.passes:
       return Memory(gates, attended)
-    codes, focus = self._passes(frames, mask, audio, inputs.key_frame)
+    draw = (noise or {}).get('key_frame')
+    codes, focus = self._passes(frames, mask, audio, inputs.key_frame, draw)
     code = jnp.stack(codes, axis=1)  # (B, P, H)
     return Memory(gates, attended, Passes(code, self.lstm['word'](code)), focus)
 
-  def _passes(self, frames: Array, mask: Array, audio: Array | None, given: Array | None):
-    """o_1, … (B, H) each, and ``Focus`` if there are two."""
+  def _passes(
+    self,
+    frames: Array,
+    mask: Array,
+    audio: Array | None,
+    given: Array | None,
+    draw: Array | None,
+  ):
+    """o_1, … (B, H) each, and ``Focus`` if there are two.
+
+    ``draw`` (B,), uniform in [0, 1), draws the key frame; None takes that of the largest weight.
+    """
     c = self.config
     parts = [] if audio is None else [audio.astype(c.dtype)]
     code = lambda h: jnp.tanh(self.code(jnp.concatenate([h, *parts], axis=-1)))  # noqa: E731
@@ -282,7 +300,8 @@ class Refocus(nn.Module):
     o1 = code(h1)
     scores = self.refocus.scores_at(o1[:, None])(self.refocus.keys(frames))  # (B, T), eq 8
     weights = weigh('keyframe', scores, mask, c.edit)  # eq 9
-    key_frame = known(jnp.argmax(weights, axis=-1).astype(jnp.int32))  # eq 11
+    chosen = jnp.argmax(weights, axis=-1) if draw is None else inverse_cdf(weights, draw)
+    key_frame = known(chosen.astype(jnp.int32))  # eq 11
     h2 = self.encoder(inputs, mask, key_frame)
     o2 = code(jnp.tanh(self.merge(jnp.concatenate([h1, h2], axis=-1))))
     return [o1, o2], Focus(scores, weights, key_frame, mask)
@@ -326,6 +345,9 @@ class Refocus(nn.Module):
     return self.output(hidden)
 
   def noise(self, key: Array, inputs: Inputs, S: int, L: int) -> Noise:
-    """Dropout masks, True where kept; the encoder has none."""
-    c, B = self.config, inputs.batch_size
-    return Noise(encoder={}, steps=keep_masks(key, c.dropout, {'hidden': (L, B, S, c.hidden)}))
+    """Dropout masks, True where kept, and uniform numbers (B,) if key frames are drawn."""
+    c, B, encoder = self.config, inputs.batch_size, {}
+    if c.passes == 2 and c.sampler == 'categorical':
+      key, draw_key = jax.random.split(key)
+      encoder['key_frame'] = jax.random.uniform(draw_key, (B,), wide(c.dtype))
+    return Noise(encoder, keep_masks(key, c.dropout, {'hidden': (L, B, S, c.hidden)}))

@@ -2,7 +2,8 @@
 
 Both passes learn to caption. How much likelier the second makes a caption than the first is the
 reward of the key frame between them. The loss raises the key frame's attention weight where the
-reward has risen since the last epoch, and lowers it where the reward has fallen.
+reward has risen since the last epoch, and lowers it where the reward has fallen. A variant compares
+it with the batch's mean reward instead (``reward_baseline``).
 """
 
 import dataclasses
@@ -139,6 +140,11 @@ def _logits(captioner: Captioner, hidden: Array) -> Array:
   return logits.reshape(hidden.shape[0], -1, logits.shape[-1])
 
 
+def used_captions(batch: Mapping) -> Array:
+  """Which slots (B, S) of a batch hold a caption."""
+  return (batch['video_index'][:, None] >= 0) & (batch['caption_index'] >= 0)
+
+
 def update_rewards(table: Array, batch: Mapping, R: Array) -> tuple[Array, Array]:
   """Compares rewards with those of the captions' last visit, and stores the new ones.
 
@@ -150,13 +156,23 @@ def update_rewards(table: Array, batch: Mapping, R: Array) -> tuple[Array, Array
   Returns:
     R_e - R_{e-1} (B, S), 0 for captions not visited yet and unused slots; the table with R_e.
   """
-  rows, columns = batch['video_index'][:, None], batch['caption_index']
-  used = (rows >= 0) & (columns >= 0)
+  rows, columns, used = batch['video_index'][:, None], batch['caption_index'], used_captions(batch)
   before = table[jnp.where(used, rows, 0), jnp.where(used, columns, 0)].astype(R.dtype)
   change = jnp.where(used & ~jnp.isnan(before), R - before, 0)
   # Unused slots are written below the last row, which is to be dropped.
   rows = jnp.where(used, rows, len(table))
   return change, table.at[rows, columns].set(R.astype(table.dtype), mode='drop')
+
+
+def above_batch_mean(batch: Mapping, R: Array) -> Array:
+  """R (B, S) minus its mean over the batch's captions, 0 in unused slots."""
+  used = used_captions(batch)
+  count = jnp.maximum(used.sum(dtype=R.dtype), 1)
+  return jnp.where(used, R - jnp.where(used, R, 0).sum() / count, 0)
+
+
+# What a reward is compared with.
+REWARD_BASELINES = ('last_epoch', 'batch_mean')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,15 +182,24 @@ class RefocusLossConfig:
   Attributes:
     beta: weight of the rewards' loss, equation 22; 0: both passes' cross entropy alone.
     reward_loss: eq21, as its text means it | eq21_printed | eq19.
+    reward_baseline: what R_e is compared with: last_epoch, the caption's own R_{e-1}, as published
+      | batch_mean, the mean of R_e over the batch. While a model learns, rewards rise wherever the
+      key frames are, and R_{e-1} counts that as success; the mean does not.
   """
 
   beta: float = 0.03
   reward_loss: str = 'eq21'
+  reward_baseline: str = 'last_epoch'
 
   def __post_init__(self):
     if self.reward_loss not in REWARD_LOSSES:
       raise ConfigError(
         f'unknown objective.reward_loss {self.reward_loss!r}; known: {", ".join(REWARD_LOSSES)}'
+      )
+    if self.reward_baseline not in REWARD_BASELINES:
+      raise ConfigError(
+        f'unknown objective.reward_baseline {self.reward_baseline!r}; known: '
+        f'{", ".join(REWARD_BASELINES)}'
       )
 
 
@@ -184,14 +209,15 @@ def make(
   """Equation 22: its sum over captions divided by their words, as the cross entropy is.
 
   At beta 0 no rewards are computed: both passes learn to caption. R of every caption is kept from
-  one epoch to the next. In the first epoch there is none to compare with, so that it adds no loss
-  of rewards.
+  one epoch to the next, if that is what it is compared with. In the first epoch there is none to
+  compare with, so that it adds no loss of rewards.
 
   Raises:
     ConfigError: the model does not pass over the video twice.
   """
   passes = getattr(module.config, 'passes', 1)
   beta, sampling = settings.beta, read_sampling(config)
+  keeps_rewards = beta > 0 and settings.reward_baseline == 'last_epoch'
   if passes != 2:
     raise ConfigError(
       f'objective.name refocus compares two passes over a video, this model makes {passes}; '
@@ -215,7 +241,10 @@ def make(
       # The encoder has no dropout, so that its memory serves here too.
       fixed_params, fixed_memory = jax.lax.stop_gradient((params, memory))
       R = rewards(bind(module, fixed_params), fixed_memory, targets)
-      change, state = update_rewards(state, batch, R)
+      if keeps_rewards:
+        change, state = update_rewards(state, batch, R)
+      else:
+        change = above_batch_mean(batch, R)
       focus = memory.focus
       per_video = key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
       log_alphas = [jnp.broadcast_to(x[:, None], R.shape) for x in per_video]
@@ -226,6 +255,6 @@ def make(
     return total / (tokens_per_step or words), (report, state)
 
   def initial_state(videos, captions):
-    return jnp.full((videos, captions), jnp.nan, jnp.float32) if beta else {}
+    return jnp.full((videos, captions), jnp.nan, jnp.float32) if keeps_rewards else {}
 
   return Objective(loss, initial_state)

@@ -42,7 +42,8 @@ from vidcap_jax.training.step import epoch_at, progress_at
 STEPS_PER_EPOCH = 1000  # assumed; values by epoch do not depend on it
 LEARNING_RATE, SAMPLED_WORDS = 'learning rate', 'sampled words'
 _ANY_SIZE = 100  # of the vocabulary
-CHOICES = {'gumbel', 'position', 'layer'}  # names of random numbers that are no dropout masks
+# Names of random numbers that are no dropout masks.
+CHOICES = {'gumbel', 'key_frame', 'layer', 'position'}
 
 
 @dataclasses.dataclass(frozen=True)

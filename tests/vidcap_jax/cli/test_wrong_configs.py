@@ -168,6 +168,27 @@ def test_flags_change_defaults_that_the_file_does_not_set(
   assert list(plain) == ['name']  # config.json has no defaults that nobody changed
 
 
+def test_flags_change_defaults_of_a_stage(write, command, monkeypatch):
+  """Of its own model or objective; one that the stage does not name is the config's."""
+  found = []
+  monkeypatch.setattr(experiment, 'run', lambda config, *_: found.append(config.stages.to_dict()))
+  path = write(
+    "c.model = {'name': 'refocus'}; c.stages.xe = {'model': {'passes': 2},"
+    " 'objective': {'name': 'refocus', 'beta': 0.1}}"
+  )
+  flags = ('objective.reward_baseline=batch_mean', 'model.sampler=categorical')
+  flags = [f'--config.stages.xe.{flag}' for flag in flags]
+  assert command(path, *flags, '--workdir=anywhere') == (0, '', '')
+  assert command(path, '--workdir=anywhere')[0] == 0
+  given, plain = found
+  assert plain == {'xe': {'model': {'passes': 2}, 'objective': {'name': 'refocus', 'beta': 0.1}}}
+  assert given['xe']['model'] == {'passes': 2, 'sampler': 'categorical'}
+  assert given['xe']['objective'] == plain['xe']['objective'] | {'reward_baseline': 'batch_mean'}
+  code, _, err = command(path, '--config.stages.xe.objective.reward_basline=x', '--print_config')
+  assert code == 1
+  assert re.search('reward_basline: .*stages.xe.objective.reward_baseline', err)
+
+
 def test_a_misspelt_default_is_refused_with_those_alike(write, command):
   path = write('c.model = {"name": "temporal_spatial"}')
   code, _, err = command(path, '--config.model.spatial_straem=x', '--print_config')

@@ -140,6 +140,32 @@ def test_unrollers_go_by_the_last_pass(captioner):
   assert np.abs(each[0] - each[1]).max() > 1e-4
 
 
+def test_drawn_key_frames_have_the_probabilities_of_their_weights():
+  """While training; otherwise, and without noise, the largest weight decides."""
+  module = Refocus(config(sampler='categorical', audio_stream=''))
+  some, draws = inputs(), 400
+
+  @jax.jit
+  def run(key):
+    params = init_params(module, key, some)
+    refocus = {**params['refocus'], 'score': 20 * params['refocus']['score']}  # far from uniform
+    captioner = bind(module, {**params, 'refocus': refocus})
+
+    def draw(key):
+      noise = captioner.noise(key, some, 1, 2).encoder
+      return captioner.encode(some, noise, train=True).focus.key_frame
+
+    return captioner.encode(some, None).focus, jax.lax.map(draw, jax.random.split(key, draws))
+
+  focus, drawn = run(jax.random.key(0))
+  np.testing.assert_array_equal(focus.key_frame, np.argmax(focus.weights, axis=1))
+  shares = np.stack([(drawn == t).mean(axis=0) for t in range(T)], axis=1)  # (B, T)
+  np.testing.assert_allclose(shares[:3], focus.weights[:3], atol=4 * 0.5 / draws**0.5)
+  assert np.abs(np.asarray(focus.weights[:2]) - 1 / LENGTHS[:2, None]).max() > 0.2
+  assert (drawn[:, 2:] == 0).all()  # one valid frame, and none
+  assert Refocus(config()).noise(jax.random.key(0), some, 1, 2).encoder == {}
+
+
 def test_unknown_settings():
   with pytest.raises(ConfigError, match=r'model.passes .*3.*0, 1 or 2'):
     config(passes=3)
@@ -148,3 +174,5 @@ def test_unknown_settings():
   with pytest.raises(ConfigError, match='model.embed .*4, model.hidden 8'):
     config(embed=4)
   assert config(passes=0, embed=4).embed == 4
+  with pytest.raises(ConfigError, match='model.sampler .*gumbel.*argmax, categorical'):
+    config(sampler='gumbel')

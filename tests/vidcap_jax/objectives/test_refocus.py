@@ -16,6 +16,7 @@ from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.cross_entropy import caption_loss
 from vidcap_jax.objectives.refocus import (
   REWARD_LOSSES,
+  above_batch_mean,
   key_frame_log_probs,
   passes_loss,
   rewards,
@@ -116,6 +117,17 @@ def test_rewards_are_kept_per_caption():
   np.testing.assert_array_equal(change, [[-1, -1], [-1, 0], [0, 0]])
 
 
+def test_rewards_above_the_mean_of_the_batch():
+  batch = {
+    'video_index': jnp.array([2, 0, -1], jnp.int32),
+    'caption_index': jnp.array([[1, 0], [2, -1], [-1, -1]], jnp.int32),
+  }
+  R = jnp.array([[7.0, 1.0], [4.0, 100.0], [100.0, 100.0]])
+  np.testing.assert_allclose(above_batch_mean(batch, R), [[3, -3], [0, 0], [0, 0]])
+  empty = {**batch, 'video_index': jnp.full((3,), -1, jnp.int32)}
+  np.testing.assert_array_equal(above_batch_mean(empty, R), np.zeros((3, 2)))
+
+
 # ---------------------------------------------------------------- the joint loss
 
 
@@ -195,6 +207,30 @@ def test_the_first_epoch_only_fills_the_table(setup, quiet, step):
   assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(grads))
 
 
+def test_the_mean_of_the_batch_as_baseline(setup, quiet, step):
+  """Its loss needs no earlier epoch, is equation 21's, and a gain of all captions cancels."""
+  module, batch = quiet
+  objective = make_objective(settings(**{'objective.reward_baseline': 'batch_mean'}), module, None)
+  assert objective.initial_state(8, 2) == {}
+
+  @jax.jit
+  def run(params):
+    args = (params, batch, setup.inputs, jax.random.key(0), jnp.float32(0), {})
+    (_, (report, state)), grads = jax.value_and_grad(objective.loss, has_aux=True)(*args)
+    focus = bind(module, params).encode(setup.inputs, None, train=True).focus
+    return report, state, grads, key_frame_log_probs(focus.scores, focus.mask, focus.key_frame)
+
+  report, state, grads, (chosen, others) = run(setup.params)
+  assert state == {}
+  assert finite(grads)
+  assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(grads['refocus']))
+  R = np.asarray(step[1](setup.params, jnp.full((8, 2), jnp.nan))[3])[: len(chosen)]
+  change = np.nan_to_num(R - np.nanmean(R))
+  expected = REWARD_LOSSES['eq21'](change, chosen[:, None], others[:, None]).sum()
+  words = float((batch['captions'] != PAD).sum())
+  np.testing.assert_allclose(report['reward_loss'] * words, expected, rtol=1e-3)
+
+
 def test_rewards_are_differences_of_caption_log_probs(setup, quiet, step):
   """The last pass's, as any unroller finds it, minus the first pass's."""
   module, batch = quiet
@@ -267,5 +303,7 @@ def test_models_without_a_second_pass_are_refused():
 def test_unknown_settings(setup):
   with pytest.raises(ConfigError, match="reward_loss 'eq20'; known: eq21, eq21_printed, eq19"):
     make_objective(settings(**{'objective.reward_loss': 'eq20'}), setup.module, None)
+  with pytest.raises(ConfigError, match='reward_baseline.*mean.*last_epoch, batch_mean'):
+    make_objective(settings(**{'objective.reward_baseline': 'mean'}), setup.module, None)
   with pytest.raises(ConfigError, match="objective.name 'reinforce'.*known: .*refocus"):
     make_objective(settings(**{'objective.name': 'reinforce'}), setup.module, None)

@@ -31,6 +31,12 @@ def test_cross_entropy_and_the_refocus_reward():
   }
 
 
+def test_drawn_key_frames():
+  found = passes('configs/msvd_refocus.py', 'joint', model__sampler='categorical')
+  assert found[TRAINING].noise == ('hidden', 'key_frame')
+  assert found[EVALUATION] == Pass(False, False, ())
+
+
 # METEOR is computed outside of the step: then samples and baseline are programs of their own.
 @pytest.mark.parametrize('meteor', [0.0, 1.0])
 def test_samples_and_their_baseline(meteor):

@@ -112,6 +112,16 @@ def test_global2local_warms_up_and_falls():
   assert choices == {TRAINING: 'gumbel', EVALUATION: 'none'}
 
 
+def test_drawn_key_frames_are_a_random_choice():
+  config = schedules.trained_stages(config_files.load_config('configs/msrvtt_refocus.py'))['joint']
+  passes = {
+    TRAINING: Pass(True, True, ('hidden', 'key_frame')), EVALUATION: Pass(False, False, ())
+  }  # fmt: skip
+  table = schedules.rows('joint', config, passes)
+  choices = {row.of: row.values[0] for row in table if row.name == 'random choices'}
+  assert choices == {TRAINING: 'key_frame', EVALUATION: 'none'}
+
+
 # ---------------------------------------------------------------- what is refused
 
 
