@@ -118,6 +118,20 @@ def test_the_model_of_the_paper_has_its_shapes():
   assert params['lstm_context']['kernel'].shape == (512, 4 * 512)
 
 
+@pytest.mark.parametrize('saved', [{}, {'embed_last': False}, {'embed_last': True}])
+def test_a_config_from_before_embed_last_has_the_structure_of_its_checkpoint(saved):
+  settings = {**case('max').settings, **saved}
+  if not saved:
+    del settings['embed_last']
+  module = models.build(settings, V)
+  inputs = rows(make_inputs(case('max')), slice(1))
+  params = jax.eval_shape(functools.partial(init_params, module), jax.random.key(0), inputs)
+  embedded = {'hidden_pool4', 'embed_pool4'}
+  if saved.get('embed_last'):
+    embedded |= {'hidden_pool5', 'embed_pool5'}
+  assert set(params['align']) == embedded
+
+
 @pytest.mark.parametrize(
   ('settings', 'message'),
   [
