@@ -46,6 +46,9 @@ TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24
 # Pictures of results.
 REPORT = ['matplotlib>=3.10.8']
 
+# Parts of speech of captions; the English model is in the wheel (LGPL).
+TAGGER = ['HanTa>=1.2.1']
+
 # Agreement between people who judge captions. (The package krippendorff is under the GPL.)
 HUMAN = ['nltk>=3.9.1']
 
@@ -92,11 +95,12 @@ setup(
     'dask': DASK + VIDEO,
     'torch': TORCH,
     'report': REPORT,
+    'tagger': TAGGER,
     'human': HUMAN,
     'launch': LAUNCH,
     'tpu_compile': TPU_COMPILE,
     'cuda_compile': CUDA_COMPILE,
-    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + HUMAN + LAUNCH,
+    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + TAGGER + HUMAN + LAUNCH,
   },
   classifiers=[
     'Programming Language :: Python :: 3',

@@ -67,6 +67,10 @@ class Explained:
     return ' '.join(self.words)
 
 
+Weigher = Callable[[Any, Mapping], dict[str, jax.Array]]
+Explainer = Callable[[Sequence[Video], Mapping[str, str] | None], list[Explained]]
+
+
 def declared_axes(restored: Restored) -> Mapping[str, AttentionAxes]:
   """The axes of a checkpoint's attentions by name.
 
@@ -88,7 +92,7 @@ def declared_axes(restored: Restored) -> Mapping[str, AttentionAxes]:
   return axes
 
 
-def make_weigher(restored: Restored) -> Callable[[Any, Mapping], dict[str, jax.Array]]:
+def make_weigher(restored: Restored) -> Weigher:
   """A jitted function (params, batch) -> name: weights (L, B, S, …) at the batch's captions."""
   config, streams, module = restored.config, restored.streams, restored.module
 
@@ -102,10 +106,16 @@ def make_weigher(restored: Restored) -> Callable[[Any, Mapping], dict[str, jax.A
 
 
 def read_weights(
-  restored: Restored, batches: Iterable[tuple[int, Mapping]]
+  restored: Restored, batches: Iterable[tuple[int, Mapping]], weigh: Weigher | None = None
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-  """(video index, name -> weights (L, …) at its first caption) for each video of the batches."""
-  weigh = make_weigher(restored)
+  """(video index, name -> weights (L, …) at its first caption) for each video of the batches.
+
+  Args:
+    restored: the checkpoint.
+    batches: of its videos.
+    weigh: of ``make_weigher``; None makes one.
+  """
+  weigh = weigh or make_weigher(restored)
   for _, batch in batches:
     batch = to_devices(batch, restored.mesh)
     index, weights = to_host((batch['video_index'], weigh(restored.params, batch)))
@@ -114,45 +124,66 @@ def read_weights(
         yield int(video), {name: w[:, row, 0] for name, w in weights.items()}
 
 
-def explain(
-  restored: Restored, videos: Sequence[Video], captions: Mapping[str, str] | None = None
-) -> list[Explained]:
-  """Captions of videos, each with the weights at its words.
+def make_explainer(restored: Restored) -> Explainer:
+  """A function (videos, captions) -> their ``Explained``, compiled once.
 
-  Args:
-    restored: the checkpoint, whose decoding settings make the captions.
-    videos: with features of the model's streams.
-    captions: video id -> caption to explain in place of the decoder's.
+  The captions are a mapping of video id -> caption, or None for those of the checkpoint's decoder.
 
   Raises:
     ConfigError: as for ``declared_axes``.
   """
   declared = declared_axes(restored)
-  source = attach(videos, restored.key_frames)
-  batches = list(captioning.batches_of(restored, source))
-  log_probs: dict[int, float] = {}
-  if captions is None:
-    batches = [_with_decoded(batch, log_probs) for batch in _decoded(restored, batches)]
-  else:
-    tokens = [_tokens(restored, captions[video.video_id]) for video in videos]
-    batches = [(step, _with_captions(batch, tokens)) for step, batch in batches]
-  by_video = {
-    int(video): (words, {name: mask[row] for name, mask in batch['masks'].items()})
-    for _, batch in batches
-    for row, (video, words) in enumerate(zip(batch['video_index'], batch['captions'][:, 0]))
-  }
-  explained = []
-  for index, weights in read_weights(restored, batches):
-    tokens, masks = by_video[index]
-    count = int(((tokens != PAD) & (tokens != EOS)).sum())
-    words = tuple(restored.vocabulary.words[token] for token in tokens[:count])
-    attentions = {
-      name: _attention(restored, name, declared[name], w[:count], masks, videos[index])
-      for name in sorted(weights, key=lambda name: _order(declared, name))
-      for w in [weights[name]]
+  weigh = make_weigher(restored)
+  decode = captioning.make_decoder(
+    restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
+  )
+
+  def explain(videos: Sequence[Video], captions: Mapping[str, str] | None = None):
+    source = attach(videos, restored.key_frames)
+    batches = list(captioning.batches_of(restored, source))
+    log_probs: dict[int, float] = {}
+    if captions is None:
+      batches = [_with_decoded(restored, decode, *each, log_probs) for each in batches]
+    else:
+      given = [_tokens(restored, captions[video.video_id]) for video in videos]
+      batches = [(step, _with_captions(batch, given)) for step, batch in batches]
+    by_video = {
+      int(video): (words, {name: mask[row] for name, mask in batch['masks'].items()})
+      for _, batch in batches
+      for row, (video, words) in enumerate(zip(batch['video_index'], batch['captions'][:, 0]))
     }
-    explained.append(Explained(videos[index], words, attentions, log_probs.get(index)))
-  return explained
+    return [
+      _explained(restored, declared, videos[i], weights, *by_video[i], log_probs.get(i))
+      for i, weights in read_weights(restored, batches, weigh)
+    ]
+
+  return explain
+
+
+def explain(
+  restored: Restored, videos: Sequence[Video], captions: Mapping[str, str] | None = None
+) -> list[Explained]:
+  """Captions of videos, each with the weights at its words; see ``make_explainer``."""
+  return make_explainer(restored)(videos, captions)
+
+
+def _explained(
+  restored: Restored,
+  declared: Mapping[str, AttentionAxes],
+  video: Video,
+  weights: Mapping[str, np.ndarray],
+  tokens: np.ndarray,
+  masks: Mapping[str, np.ndarray],
+  log_prob: float | None,
+) -> Explained:
+  """A video's caption, from its tokens (L,), with the weights (L, …) at the caption's words."""
+  count = int(((tokens != PAD) & (tokens != EOS)).sum())
+  words = tuple(restored.vocabulary.words[token] for token in tokens[:count])
+  attentions = {
+    name: _attention(restored, name, declared[name], weights[name][:count], masks, video)
+    for name in sorted(weights, key=lambda name: _order(declared, name))
+  }
+  return Explained(video, words, attentions, log_prob)
 
 
 def unknown_words(restored: Restored, caption: str) -> list[str]:
@@ -166,18 +197,12 @@ def _order(declared: Mapping[str, AttentionAxes], name: str) -> tuple[bool, int]
   return declared[name].axes == ('words',), list(declared).index(name)
 
 
-def _decoded(restored: Restored, batches: Iterable[tuple[int, Mapping]]):
-  run = captioning.make_decoder(
-    restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
-  )
-  for step, batch in batches:
-    captions = run(restored.params, to_devices(batch, restored.mesh))
-    yield step, batch, *to_host((captions.tokens, captions.log_prob))
-
-
-def _with_decoded(decoded, log_probs: dict[int, float]) -> tuple[int, dict]:
+def _with_decoded(
+  restored: Restored, decode, step: int, batch: Mapping, log_probs: dict[int, float]
+) -> tuple[int, dict]:
   """The batch with the best decoded captions; fills in their log-probabilities by video."""
-  step, batch, tokens, scores = decoded
+  captions = decode(restored.params, to_devices(batch, restored.mesh))
+  tokens, scores = to_host((captions.tokens, captions.log_prob))
   log_probs |= {int(v): float(p) for v, p in zip(batch['video_index'], scores[:, 0]) if v >= 0}
   return step, {**batch, 'captions': np.asarray(tokens[:, :1])}
 
