@@ -129,7 +129,8 @@ def _frames_panel(
 
   how = chosen.times[stream].how if seconds else 'times not known'
   largest = weights.max() if weights.size else 0.0
-  title = f'{attention.name}: {T} frames of stream {stream} ({how}), white is {largest:.2f}'
+  title = f'{attention.name}: {T} frame{"s" * (T != 1)} of stream {stream} ({how})'
+  title += f', white is {largest:.2f}'
   title += ', numbers are picks' if picks is not None else ''
   return Panel(title, strip + 0.03 + LINE * max(L, 1) + LINE, draw)
 
@@ -153,6 +154,8 @@ def _layers_panel(
       label, image = '', None
       if frames is not None and over_frames is not None:
         image, label = picture_of(chosen, gallery, over_frames, int(frames[column]))
+      if not attention.weights[column].any():  # such as at dualAFR's first word
+        image, label = None, 'no weights'
       show(axes, image)
       axes.set_xlabel(f'{word}\n{label}', fontsize=7, labelpad=2, parse_math=False)
 

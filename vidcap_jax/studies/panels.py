@@ -120,5 +120,5 @@ def picture_of(
 def bars(axes: Any, weights: np.ndarray, names: Sequence[str] = ()) -> None:
   axes.bar(range(len(weights)), weights, color=BARS)
   axes.set(ylim=(0, 1), yticks=[])
-  axes.set_xticks(range(len(names)), names, fontsize=6)
+  axes.set_xticks(range(len(names)), names, fontsize=5, rotation=30)
   axes.spines[['top', 'right']].set_visible(False)

@@ -78,6 +78,8 @@ def places_panel(
         left, top = LEFT + column * CELL, pick * high
         axes = place(left, top, CELL * 0.96, CELL * 0.96)
         image, label = picture_of(chosen, gallery, shown.frames, shown.frame)
+        if not shown.weights.any():  # such as at dualAFR's first word
+          image, label = None, 'no weights'
         show(axes, image)
         _heat(axes, shown, attention, chosen, image)
         axes.set_xlabel(f'{word}\n{label}', fontsize=7, labelpad=2, parse_math=False)
