@@ -3,9 +3,10 @@
   python -m vidcap_jax.studies.tables
   python -m vidcap_jax.studies.tables --paper=stats --table=1 --runs=runs
 
-The first command lists the papers and their tables. The published figures, in ``published.json``,
-are those of the papers, in their units. Each row of a paper's model or baseline names the config
-and variant that trains it; rows of other authors' methods have none.
+The first command lists the papers with their tables and figures, and the commands that show the
+same of your runs. The published figures, in ``published.json``, are those of the papers, in their
+units. Each row of a paper's model or baseline names the config and variant that trains it; rows of
+other authors' methods have none.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
-from vidcap_jax.studies import runs
+from vidcap_jax.studies import listing, runs
 
 _PUBLISHED = pathlib.Path(__file__).with_name('published.json')
 _SCALES = {'fraction': 1.0, 'percent': 100.0}
@@ -83,19 +84,6 @@ def read(paper: str, number: str | None = None) -> list[Table]:
   return [_table(paper, known[paper], n) for n in tables if number in (None, n)]
 
 
-def listing() -> str:
-  """Lists every paper and its tables."""
-  lines = []
-  for name, paper in papers().items():
-    lines.append(f'--paper={name}  {_cited(paper)}')
-    lines += [f'  --table={n}  {table["shows"]}' for n, table in paper['tables'].items()]
-  return '\n'.join(lines)
-
-
-def _cited(paper: Mapping) -> str:
-  return f'{paper["title"]} ({paper["authors"]}, {paper["year"]})'
-
-
 def _table(name: str, paper: Mapping, number: str) -> Table:
   table = paper['tables'][number]
   metrics = tuple(table['metrics'])
@@ -111,7 +99,9 @@ def _table(name: str, paper: Mapping, number: str) -> Table:
     )
     for row in table['rows']
   )
-  title = f'{_cited(paper)}\nTable {number}: {table["shows"]}; {paper["unit"]}s, as published'
+  title = (
+    f'{listing.cited(paper)}\nTable {number}: {table["shows"]}; {paper["unit"]}s, as published'
+  )
   note = table.get('note', '')
   return Table(name, number, title, note, paper['unit'], paper['decimals'], metrics, rows)
 
@@ -243,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     'and deviation.\nA run is listed under the row of its config and variant, with the settings\n'
     'that flags changed; short :runlocal runs are left out.',
   )
-  parser.add_argument('--paper', help='its name; without it the papers and tables are listed')
+  parser.add_argument('--paper', help='its name; without it all papers are listed')
   parser.add_argument('--table', metavar='NUMBER', help='of the paper; default: all')
   parser.add_argument('--runs', metavar='DIR', help='a folder of workdirs, or a workdir')
   parser.add_argument('--json', metavar='FILE', help='also write the rows there')
@@ -252,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.paper is None:
       if options.table or options.runs or options.json:
         raise UserError('--table, --runs and --json need a --paper')
-      print(listing())
+      print(listing.listing(papers()))
       return
     tables = read(options.paper, options.table)
     if options.json:
@@ -267,6 +257,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
       print(f'\n{len(fitting)} of {total} runs in {options.runs} belong here')
     for problem in problems:
       print(f'left out: {problem}')
+    if options.table is None:
+      lines = listing.lines(options.paper, papers()[options.paper])
+      print('\n'.join(['', 'Commands for its tables and figures:', *lines, listing.PLACEHOLDERS]))
     if options.json:
       text = json.dumps(as_json(tables, found), indent=1, ensure_ascii=False) + '\n'
       pathlib.Path(options.json).write_text(text)

@@ -9,7 +9,7 @@ import pytest
 
 from configs import common
 from vidcap_jax.config_diff import as_saved
-from vidcap_jax.studies import runs, tables
+from vidcap_jax.studies import listing, runs, tables
 
 PAPERS = tables.papers()
 SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}
@@ -319,10 +319,7 @@ def test_wrong_commands(arguments, message):
 
 def test_without_a_paper_all_are_listed(capsys):
   tables.main([])
-  text = capsys.readouterr().out
-  for paper, about in PAPERS.items():
-    assert f'--paper={paper}  {about["title"]}' in text
-  assert text.count('--table=') == sum(len(p['tables']) for p in PAPERS.values())
+  assert capsys.readouterr().out == listing.listing(PAPERS) + '\n'
 
 
 def test_help_says_how_to_train_a_row(capsys):
