@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 import configs
 from vidcap_jax import config_files
+from vidcap_jax.training import checks
 from vidcap_jax.variants import each_variant
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -178,7 +179,7 @@ ENDINGS = ('.csv', '.json', '.mdb', '.safetensors', '.token', '.py')
 
 @pytest.fixture(scope='module')
 def keys() -> set[str]:
-  """Every key of every config and of its stages, sections included."""
+  """Every key of every config and stage, and of the models and objectives that they name."""
   example = config_files.load(ROOT / 'examples' / 'extending' / 'config.py', ['get_config'])
   found = keys_of(example.get_config())
   for file in configs.files():
@@ -187,6 +188,9 @@ def keys() -> set[str]:
       config = module.get_config(variant)
       for section in (config, *config.stages.values()):
         found |= keys_of(section)
+        for kind in ('model', 'objective'):  # with the defaults that the files leave out
+          if name := section.get(kind, {}).get('name'):
+            found |= {f'{kind}.{key}' for key in checks.defaults_of(kind, name)}
   return found
 
 
