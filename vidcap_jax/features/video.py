@@ -57,10 +57,7 @@ class Pictures:
 
   @property
   def form(self) -> tuple[int | None, int | None]:
-    """(size, length of the shorter side), which determine the picture of a frame.
-
-    (size, None) is a whole frame of size x size.
-    """
+    """(size, shorter side) determine a frame's picture; (size, None): all of it, stretched."""
     return self.size, None if self.stretch else self.scale or self.size
 
 

@@ -52,6 +52,7 @@ import jax
 from flax import linen as nn
 from flax import struct
 
+from vidcap_jax.errors import ConfigError
 from vidcap_jax.models import contract
 
 Array = jax.Array
@@ -147,6 +148,17 @@ class Captioner:
 def is_captioner(module: nn.Module | type[nn.Module]) -> bool:
   """Whether a model makes captions; others only compare them with videos."""
   return hasattr(module, 'step')
+
+
+def encoder_params(module: nn.Module) -> tuple[str, ...]:
+  """The parameters of a model's video encoder; ConfigError if it does not name them."""
+  names = getattr(module, 'encoder_params', None)
+  if names is None:
+    raise ConfigError(
+      f"objective.encoder='fixed': model {type(module).__name__} does not name the parameters of "
+      "an encoder (encoder_params); use objective.encoder='trained'"
+    )
+  return tuple(names)
 
 
 def bind(module: nn.Module, params: Mapping) -> Captioner:

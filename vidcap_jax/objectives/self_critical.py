@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, Vocabulary
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation.zero_scores import zero_scores
-from vidcap_jax.models.captioner import Captioner, Inputs, bind
+from vidcap_jax.models.captioner import Captioner, Inputs, bind, encoder_params
 from vidcap_jax.objectives import sampling
 from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio, read_sampling
 from vidcap_jax.objectives.objective import Objective
@@ -146,7 +146,7 @@ def make(
     parts.tables,
     stop=parts.stop,
     notes=parts.notes,
-    fixed_params=encoder_params(config, module) if settings.encoder == 'fixed' else (),
+    fixed_params=encoder_params(module) if settings.encoder == 'fixed' else (),
   )
   if not parts.on_host:
     return objective
@@ -172,17 +172,6 @@ def check(settings: SelfCriticalConfig, config: ConfigDict) -> None:
       'reinforcement starts from a trained model: set train.init_from to a stage or checkpoint, '
       'or objective.from_scratch=True if it is meant to begin with random captions'
     )
-
-
-def encoder_params(config: ConfigDict, module: nn.Module) -> tuple[str, ...]:
-  """The parameters of a module's video encoder; ConfigError if it does not name them."""
-  names = getattr(module, 'encoder_params', None)
-  if names is None:
-    raise ConfigError(
-      f"objective.encoder='fixed': model {config.model.name!r} does not name the parameters of an "
-      "encoder (encoder_params); use objective.encoder='trained'"
-    )
-  return tuple(names)
 
 
 def _initial_state(videos: int, captions: int) -> dict[str, Array]:

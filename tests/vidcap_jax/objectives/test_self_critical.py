@@ -139,7 +139,7 @@ def test_cross_entropy_beside_it():
     ({'objective.baseline': 'mean'}, "unknown objective.baseline 'mean'"),
     ({'objective.gradient': 'scan'}, "unknown objective.gradient 'scan'"),
     ({'objective.encoder': 'frozen'}, "unknown objective.encoder 'frozen'"),
-    ({'objective.encoder': 'fixed'}, "'fixed'.*'temporal_spatial'.*encoder_params"),
+    ({'objective.encoder': 'fixed'}, "'fixed'.*TemporalSpatial.*encoder_params"),
     ({'objective.baseline': 'others'}, 'at least 2'),
     ({'objective.samples': 0}, 'at least 1'),
     ({'objective.collapse.steps': 0}, r'collapse.steps=0: must be at least 1'),
