@@ -42,6 +42,7 @@ from vidcap_jax.training.step import epoch_at, progress_at
 STEPS_PER_EPOCH = 1000  # assumed; values by epoch do not depend on it
 LEARNING_RATE, SAMPLED_WORDS = 'learning rate', 'sampled words'
 _ANY_SIZE = 100  # of the vocabulary
+_LEAST = 1e-9  # a smaller number is printed as 0
 # Names of random numbers that are no dropout masks.
 CHOICES = {'gumbel', 'key_frame', 'layer', 'position'}
 
@@ -54,13 +55,15 @@ class Row:
     stage: its name.
     of: 'update', or the name of a pass.
     name: of what may change.
-    values: at the start, in the middle and at the end of the stage.
+    values: at the first, the middle and the last step of the stage.
+    after: the value that the step after the last one would have: where another stage is to go on.
   """
 
   stage: str
   of: str
   name: str
   values: tuple[float | str, float | str, float | str]
+  after: float | str
 
 
 def rows(stage: str, config: ConfigDict, passes: Mapping[str, Pass]) -> list[Row]:
@@ -72,7 +75,7 @@ def rows(stage: str, config: ConfigDict, passes: Mapping[str, Pass]) -> list[Row
     passes: of ``passes.observe``.
   """
   total = max(1, round(config.train.epochs * STEPS_PER_EPOCH))
-  steps: list[Any] = [np.int32(step) for step in (0, total // 2, total)]
+  steps: list[Any] = [np.int32(step) for step in (0, total // 2, total - 1, total)]
   schedule = make_schedule(config.optimizer, STEPS_PER_EPOCH, total)
   found = [_row(stage, 'update', LEARNING_RATE, (schedule(step) for step in steps))]
   model = models.build(config.model, _ANY_SIZE, config.train.dtype).config
@@ -85,15 +88,15 @@ def rows(stage: str, config: ConfigDict, passes: Mapping[str, Pass]) -> list[Row
     settings = [settings_at(x, train=own.train) for x in progress]
     found += [_row(stage, name, key, (s[key] for s in settings)) for key in settings[0]]
     masks, choices = {*own.noise} - CHOICES, sorted({*own.noise} & CHOICES)
-    found.append(_row(stage, name, 'dropout', [model.dropout if masks else 0.0] * 3))
+    found.append(_row(stage, name, 'dropout', [model.dropout if masks else 0.0] * 4))
     if has_choices:
-      found.append(_row(stage, name, 'random choices', [', '.join(choices) or 'none'] * 3))
+      found.append(_row(stage, name, 'random choices', [', '.join(choices) or 'none'] * 4))
   return found
 
 
 def _row(stage: str, of: str, name: str, values: Iterable[Any]) -> Row:
-  start, middle, end = (v if isinstance(v, str) else float(v) for v in values)
-  return Row(stage, of, name, (start, middle, end))
+  first, middle, last, after = (v if isinstance(v, str) else float(v) for v in values)
+  return Row(stage, of, name, (first, middle, last), after)
 
 
 def _sampled_words(config: ConfigDict, step: Any) -> float:
@@ -127,7 +130,7 @@ def restarts(stages: Mapping[str, ConfigDict], table: Sequence[Row]) -> dict[str
     for row in table:
       if row.stage != stage or row.of in (BASELINE, EVALUATION):
         continue
-      ends = [r.values[-1] for r in table if r.stage == before and _same(r, row)]
+      ends = [r.after for r in table if r.stage == before and _same(r, row)]
       if ends and not _equal(ends[0], row.values[0]):
         end, start = _text(ends[0]), _text(row.values[0])
         found[row.name] = f'{end} at the end of {before}, {start} at the start of {stage}'
@@ -142,10 +145,10 @@ def unlike_evaluation(stages: Mapping[str, ConfigDict], table: Sequence[Row]) ->
     if row.of not in (TRAINING, SAMPLE) or row.stage in continued or row.name == 'dropout':
       continue
     evaluated = [
-      r.values[-1] for r in table if (r.stage, r.of, r.name) == (row.stage, EVALUATION, row.name)
+      r.after for r in table if (r.stage, r.of, r.name) == (row.stage, EVALUATION, row.name)
     ]
-    if evaluated and isinstance(row.values[-1], float) and not _equal(evaluated[0], row.values[-1]):
-      end, other = _text(row.values[-1]), _text(evaluated[0])
+    if evaluated and isinstance(row.after, float) and not _equal(evaluated[0], row.after):
+      end, other = _text(row.after), _text(evaluated[0])
       found.append(f'{row.name}: {end} at the end of {row.stage}, {other} in {EVALUATION}')
   return found
 
@@ -153,7 +156,7 @@ def unlike_evaluation(stages: Mapping[str, ConfigDict], table: Sequence[Row]) ->
 def _equal(one: float | str, other: float | str) -> bool:
   if isinstance(one, str) or isinstance(other, str):
     return one == other
-  return math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-9)
+  return math.isclose(one, other, rel_tol=1e-5, abs_tol=_LEAST)
 
 
 def _same(one: Row, other: Row) -> bool:
@@ -186,7 +189,9 @@ def render(table: Sequence[Row]) -> str:
 
 
 def _text(value: float | str) -> str:
-  return value if isinstance(value, str) else f'{value:.4g}'
+  if isinstance(value, str):
+    return value
+  return '0' if abs(value) < _LEAST else f'{value:.4g}'
 
 
 def report(source: str) -> tuple[list[Row], list[str], list[str]]:
