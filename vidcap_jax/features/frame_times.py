@@ -9,7 +9,7 @@ from vidcap_jax.data import provenance as data_provenance
 from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.features import sampling, video
 from vidcap_jax.features.formats import lengths
-from vidcap_jax.features.picture_files import Source
+from vidcap_jax.features.picture_files import FrameFiles, Source
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +34,7 @@ def times_of(
     provenance: of the streams that a model reads.
     rows: T of each stream in the data set; streams that the video lacks (T = 0) are left out.
     source: the video file or its frames; None: only streams sampled by frames a second have times.
+      Of frames without a rate, rows that were sampled by time are taken to be evenly spaced.
 
   Raises:
     VideoError: not a video that can be opened.
@@ -43,10 +44,12 @@ def times_of(
     return _without_video(provenance, rows)
   clock = video.clock_of(source)
   streams = (*provenance.streams, *provenance.alignment_streams)
+  has_rate = not isinstance(source, FrameFiles) or source.rate is not None
   times = {
     stream.name: np.asarray(sampling.sampled_times(stream.sampling, clock))
     for stream in streams
     if stream.sampling and 'hop' not in stream.sampling
+    if has_rate or 'fps' not in stream.sampling
   }
   options = data_provenance.options_of(provenance.options, times)
   chosen = (options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))

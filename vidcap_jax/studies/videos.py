@@ -13,9 +13,9 @@ from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.errors import DataError, VideoError
 from vidcap_jax.evaluation.evaluate import check_streams
-from vidcap_jax.features import frame_times, video_stills
+from vidcap_jax.features import frame_times, video_folder, video_stills
 from vidcap_jax.features.frame_times import FrameTimes
-from vidcap_jax.features.picture_files import Source
+from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.inference import inputs
 
 FEW = 4  # videos of a split that are shown if no ids are given
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, with_inputs: bool = True) 
   if with_inputs:
     add('--inputs', metavar='FILE,…', help='videos or features in place of a data set')
     add('--pictures', default='auto', help='how pictures among the inputs are read, see predict')
-    add('--frame_rate', metavar='N', help='of inputs whose frames are pictures')
+    add('--frame_rate', metavar='N', help='of videos whose frames are pictures')
 
 
 def choose(
@@ -149,7 +149,11 @@ def _sources(
   if getattr(options, 'inputs', None):
     found |= inputs.sources_of(options.inputs, options.pictures, options.frame_rate)
   if options.videos:
-    found |= video_stills.find_sources(options.videos, ids)
+    rate = video_folder.parse_frame_rate(getattr(options, 'frame_rate', None))
+    for video_id, source in video_stills.find_sources(options.videos, ids).items():
+      if isinstance(source, FrameFiles):
+        source = dataclasses.replace(source, rate=rate)
+      found[video_id] = source
   missing = [video_id for video_id in ids if video_id not in found]
   if missing:
     where = options.videos or 'no --videos=DIR'

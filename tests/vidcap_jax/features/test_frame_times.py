@@ -1,5 +1,8 @@
 """The times of features' rows are those at which the networks read the frames."""
 
+import pathlib
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,7 @@ from tests.video_files import ramp, write_video
 from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.features import frame_times, sampling, video
+from vidcap_jax.features.picture_files import FrameFiles
 
 FRAMES = 25
 
@@ -82,6 +86,16 @@ def test_without_the_video_rates_agree_with_the_file(clip):
   for how in ({'fps': 5.0}, {'fps': 10.0, 'one_in': 3}, {'fps': 10.0, 'window': 5, 'stride': 3}):
     known = times_of(how, 4, None).seconds
     assert sampling.sampled_times(how, video.clock_of(clip))[:4] == pytest.approx(known)
+
+
+def test_frames_in_files_have_times_by_their_rate():
+  files = tuple(pathlib.Path(f'{i}.png') for i in range(20))
+  rated = FrameFiles('v', files, Fraction(10))
+  assert times_of({'fps': 2.0}, 4, rated).seconds == (0.0, 0.5, 1.0, 1.5)
+  unknown = times_of({'fps': 2.0}, 4, FrameFiles('v', files))
+  assert unknown.how == 'assumed'
+  assert unknown.seconds == (2.5, 7.5, 12.5, 17.5)  # in frames
+  assert times_of({'every': 5}, 4, FrameFiles('v', files)).seconds == (0.0, 5.0, 10.0, 15.0)
 
 
 def test_streams_that_a_video_lacks_have_no_times(clip):

@@ -94,6 +94,13 @@ def test_a_model_without_attention_says_so(restored):
     weights.declared_axes(vanilla)
 
 
+def test_a_model_without_captions_is_refused(restored):
+  settings = {'name': 'embedding', 'streams': ('image',)}
+  embedding = dataclasses.replace(restored, module=models.build(settings, len(restored.vocabulary)))
+  with pytest.raises(ConfigError, match='makes none'):
+    weights.declared_axes(embedding)
+
+
 def test_weights_summed_over_other_axes():
   stored = np.arange(24.0).reshape(2, 3, 4)
   attention = Attention('a', AttentionAxes(('frames', 'places'), 'x'), stored, np.arange(3))
