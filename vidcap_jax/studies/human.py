@@ -25,7 +25,7 @@ from vidcap_jax.features.picture_files import Source
 from vidcap_jax.files import check_output, write_json
 from vidcap_jax.studies import human_page, human_scores, human_sheets, run_captions
 from vidcap_jax.studies.drawing import bars, check_plot, figure
-from vidcap_jax.studies.human_page import Shown
+from vidcap_jax.studies.human_page import Media
 from vidcap_jax.studies.human_sheets import Key, Questions
 
 CRITERIA = 'relevance,coherence'  # of the paper
@@ -79,14 +79,14 @@ def _find_videos(folder: str, video_ids: Sequence[str]) -> dict[str, Source]:
   return sources
 
 
-def _show(source: Source, sheets: pathlib.Path) -> Shown:
+def _show(source: Source, sheets: pathlib.Path) -> Media:
   """Copies a video beside the pages if browsers play it; else makes pictures of it."""
   if isinstance(source, pathlib.Path) and source.suffix.lower() in _PLAYABLE:
     (sheets / 'media').mkdir(exist_ok=True)
     shutil.copyfile(source, sheets / 'media' / source.name)
-    return Shown(file=f'media/{source.name}')
+    return Media(file=f'media/{source.name}')
   frames = video.sample(source, {'uniform': _STILLS}, _STILL_SIZE, [])
-  return Shown(pictures=[video_stills.jpeg_uri(frame.image) for frame in frames])
+  return Media(pictures=[video_stills.jpeg_uri(frame.image) for frame in frames])
 
 
 def score(options: argparse.Namespace) -> None:

@@ -80,7 +80,7 @@ restore();
 
 
 @dataclasses.dataclass(frozen=True)
-class Shown:
+class Media:
   """What a page shows of a video: the file, relative to the page, or pictures as data URIs."""
 
   file: str = ''
@@ -91,7 +91,7 @@ def render(
   rater: str,
   rows: Sequence[Mapping[str, Any]],
   questions: Questions,
-  media: Mapping[str, Shown],
+  media: Mapping[str, Media],
   study: str,
 ) -> str:
   """A rater's page.
@@ -116,7 +116,7 @@ def render(
   task += ' Then save the file and send it back. Your answers are kept in this browser until then.'
   body = [
     f'<h1>Captions <small>{text(rater)}, {len(rows)} videos</small></h1><p>{text(task)}</p>',
-    *(_section(row, questions, media.get(row['video_id'], Shown())) for row in rows),
+    *(_section(row, questions, media.get(row['video_id'], Media())) for row in rows),
     '<footer><button id="save">Save the answers</button> <span id="count"></span></footer>',
   ]
   attributes = {
@@ -125,7 +125,7 @@ def render(
     'columns': json.dumps([*questions.columns()]),
     'header': json.dumps(header(questions)),
   }
-  files = any(shown.file for shown in media.values())
+  files = any(video.file for video in media.values())
   page = html_page.document(f'Captions, {rater}', body, _STYLE, _SCRIPT, files=files)
   return page.replace('<body>', f'<body {_data(attributes)}>', 1)
 
@@ -134,7 +134,7 @@ def _data(attributes: Mapping[str, str]) -> str:
   return ' '.join(f'data-{name}="{text(value)}"' for name, value in attributes.items())
 
 
-def _section(row: Mapping[str, Any], questions: Questions, shown: Shown) -> str:
+def _section(row: Mapping[str, Any], questions: Questions, media: Media) -> str:
   """A video with its captions and questions."""
   number = str(row['item'])
   attributes = _data(
@@ -148,7 +148,7 @@ def _section(row: Mapping[str, Any], questions: Questions, shown: Shown) -> str:
     _field(number, column, answers) for column, answers in questions.columns().items()
   )
   title = f'<h2>{text(number)} <small>{text(row["video_id"])}</small></h2>'
-  return f'<section {attributes}>{title}{_media(shown)}{captions}{fields}</section>'
+  return f'<section {attributes}>{title}{_media_html(media)}{captions}{fields}</section>'
 
 
 def _field(number: str, column: str, answers: Sequence[str]) -> str:
@@ -162,8 +162,8 @@ def _field(number: str, column: str, answers: Sequence[str]) -> str:
   return f'<fieldset><legend>{text(name)}</legend>{buttons}</fieldset>'
 
 
-def _media(shown: Shown) -> str:
-  if shown.file:
-    source = text(urllib.parse.quote(shown.file))
+def _media_html(media: Media) -> str:
+  if media.file:
+    source = text(urllib.parse.quote(media.file))
     return f'<video src="{source}" controls preload="metadata"></video>'
-  return ''.join(f'<img src="{text(uri)}" alt="">' for uri in shown.pictures)
+  return ''.join(f'<img src="{text(uri)}" alt="">' for uri in media.pictures)

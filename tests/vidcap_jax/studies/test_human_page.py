@@ -5,7 +5,7 @@ import json
 
 from tests.vidcap_jax.studies.test_human_sheets import CAPTIONS, RUNS, drawn
 from vidcap_jax.studies import human_page, human_sheets
-from vidcap_jax.studies.human_page import Shown
+from vidcap_jax.studies.human_page import Media
 
 NASTY = '</blockquote><script>alert("1")</script> & \'quoted\''
 
@@ -71,8 +71,8 @@ def test_captions_stay_text_and_nothing_is_loaded():
 
 
 def test_videos_and_pictures_are_shown():
-  media = {f'v{i}': Shown(file=f'media/v {i}"#.mp4') for i in range(0, 40, 2)}
-  media |= {f'v{i}': Shown(pictures=['data:image/jpeg;base64,AA']) for i in range(1, 40, 2)}
+  media = {f'v{i}': Media(file=f'media/v {i}"#.mp4') for i in range(0, 40, 2)}
+  media |= {f'v{i}': Media(pictures=['data:image/jpeg;base64,AA']) for i in range(1, 40, 2)}
   key, page, reader = rendered(media=media)
   even = [int(item.video_id[1:]) % 2 == 0 for item in key.items['rater_02']]
   assert len(reader.all('video')) == sum(even) > 0

@@ -1,11 +1,16 @@
 """Reading runs from workdirs."""
 
 import json
+import shutil
 
 import pytest
 
+from tests import tiny
 from tests.vidcap_jax.studies.test_tables import made, scored
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation import evaluate
 from vidcap_jax.studies import runs, tables
 
 SCORES = {'BLEU_4': 0.3712, 'METEOR': 0.25, 'ROUGE_L': 0.5, 'CIDEr': 0.7, 'constant_CIDEr': 0.1}
@@ -57,3 +62,24 @@ def test_runs_of_a_config_that_has_another_name_now(tmp_path):
     if (row.data, row.name) == ('M-VAD', 'dualAFR, hard')
   )
   assert [run.workdir.name for run in tables.measured(row, found)] == ['a', 'b']
+
+
+def test_what_training_and_evaluation_write_is_found(tiny_run, tmp_path):
+  """A finished run, and an evaluation of two checkpoints, by the code that writes them."""
+  workdir = tmp_path / 'work'
+  shutil.copytree(tiny_run, workdir)
+  config = json.loads((workdir / 'config.json').read_text())
+  save(workdir / 'config.json', {**config, 'source': 'configs/vatex_fusion.py:temporal'})
+  one = restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
+  output = tmp_path / 'together' / 'val'
+  with tiny.without_java():
+    evaluate.evaluate_command(one, None, 'val', str(output), others=[one])
+  found, problems = runs.find(str(tmp_path))
+  assert not problems
+  single, ensemble = found
+  assert (single.workdir, single.models) == (workdir, 1)
+  assert (ensemble.workdir, ensemble.models) == (output, 2)
+  assert single.config == ensemble.config
+  report = json.loads((output / 'metrics.json').read_text())
+  assert ensemble.scores['val']['CIDEr'].value == report['CIDEr']
+  assert ensemble.changed == single.changed
