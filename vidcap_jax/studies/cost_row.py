@@ -119,10 +119,7 @@ def _sizes(settings: Settings, config: ConfigDict) -> DataSizes:
   captions = [
     [' '.join(rng.choice(names, length)) for _ in range(_REFERENCES)] for _ in range(rows)
   ]
-
-  def tables(objective):
-    return objective.tables(captions, vocabulary)
-
+  tables = data_sizes.objective_of(config, vocabulary).tables(captions, vocabulary)
   return dataclasses.replace(
     data, streams=streams, vocabulary=vocabulary, split=split, tables=tables
   )
@@ -170,7 +167,7 @@ def _train(stage: AbstractStage, settings: Settings) -> dict[str, Any]:
       jax.random.key(0)
     )
     batch = fill(stage.batch(rows, captions, L), stage.data, stage)
-    batch['tables'] = stage.data.tables(stage.programs.objective)
+    batch['tables'] = stage.data.tables
 
     def step():
       nonlocal state
