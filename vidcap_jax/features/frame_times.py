@@ -19,10 +19,12 @@ class FrameTimes:
   Attributes:
     seconds: (T,) after the video's first frame.
     how: 'sampled', as the stream's sampling says; 'assumed', rows evenly spaced over the video.
+    unit: 'seconds'; 'pictures' where files of frames have no rate, and ``seconds`` counts them.
   """
 
   seconds: tuple[float, ...]
   how: str
+  unit: str = 'seconds'
 
 
 def times_of(
@@ -45,6 +47,7 @@ def times_of(
   clock = video.clock_of(source)
   streams = (*provenance.streams, *provenance.alignment_streams)
   has_rate = not isinstance(source, FrameFiles) or source.rate is not None
+  unit = 'seconds' if has_rate else 'pictures'
   times = {
     stream.name: np.asarray(sampling.sampled_times(stream.sampling, clock))
     for stream in streams
@@ -61,10 +64,10 @@ def times_of(
     if len(times.get(name, ())):
       exact = len(selected[name]) == count
       seconds = selected[name] if exact else _spread(times[name], count)
-      found[name] = FrameTimes(tuple(map(float, seconds)), 'sampled')
+      found[name] = FrameTimes(tuple(map(float, seconds)), 'sampled', unit)
     else:
       parts = (np.arange(count) + 0.5) / count * float(clock.length)
-      found[name] = FrameTimes(tuple(map(float, parts)), 'assumed')
+      found[name] = FrameTimes(tuple(map(float, parts)), 'assumed', unit)
   return found
 
 

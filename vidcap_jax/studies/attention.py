@@ -47,7 +47,7 @@ def describe(attention: Attention, chosen: Chosen) -> dict:
     rows = attention.rows[:frames]
     described['rows'] = rows.tolist()
     if (times := chosen.times.get(axes.stream)) is not None and len(rows) == frames:
-      described['seconds'] = [round(times.seconds[row], 4) for row in rows]
+      described[times.unit] = [round(times.seconds[row], 4) for row in rows]
       described['times'] = times.how
     strongest = attention.over('frames').argmax(axis=-1)
     described['strongest_frame'] = strongest.tolist()

@@ -123,7 +123,7 @@ def _frames_panel(
     matrix.imshow(weights, aspect='auto', cmap=HEAT, vmin=0, vmax=max(weights.max(), 1e-9))
     matrix.set_yticks(range(L), explained.words, fontsize=8)
     ticks = np.unique(np.linspace(0, T - 1, min(T, columns)).astype(int))
-    matrix.set_xticks(ticks, [frame_label(seconds, t) for t in ticks], fontsize=7)
+    matrix.set_xticks(ticks, [frame_label(chosen, attention, int(t)) for t in ticks], fontsize=7)
     for word, pick, t in np.argwhere(picks > 0.5) if picks is not None else ():
       matrix.text(t, word, str(pick + 1), fontsize=7, color='#2e7d32', ha='center', va='center')
 

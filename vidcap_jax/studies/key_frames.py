@@ -144,7 +144,8 @@ def report(choice: Choice, chosen: Chosen, picture: str) -> dict:
   """A video's entry in key_frames.json; frames are rows of the stored features."""
   rows = choice.attention.rows
   times = chosen.times.get(choice.attention.axes.stream)
-  seconds = None if times is None else {int(r): round(times.seconds[r], 4) for r in rows}
+  in_seconds = times is not None and times.unit == 'seconds'
+  seconds = {int(r): round(times.seconds[r], 4) for r in rows} if times and in_seconds else None
   entry: dict = {
     'video_id': choice.explained.video.video_id,
     'caption': choice.explained.caption,

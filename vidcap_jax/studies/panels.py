@@ -99,8 +99,13 @@ def seconds_of(chosen: Chosen, attention: Attention, frames: int) -> list[float]
   return [times.seconds[row] for row in attention.rows[:frames]]
 
 
-def frame_label(seconds: Sequence[float] | None, frame: int) -> str:
-  return f'frame {frame}' if seconds is None else f'{seconds[frame]:.1f} s'
+def frame_label(chosen: Chosen, attention: Attention, frame: int) -> str:
+  """When a frame is on screen, or its number where that is not known."""
+  seconds = seconds_of(chosen, attention, frame + 1)
+  if seconds is None:
+    return f'frame {frame}'
+  in_seconds = chosen.times[attention.axes.stream].unit == 'seconds'
+  return f'{seconds[frame]:.1f} s' if in_seconds else f'picture {int(seconds[frame])}'
 
 
 def picture_of(
@@ -114,7 +119,7 @@ def picture_of(
     return gallery.at.get((stream, middle)) if middle is not None else None, 'all frames'
   seconds = seconds_of(chosen, attention, frame + 1)
   picture = None if seconds is None else gallery.at.get((stream, seconds[frame]))
-  return picture, frame_label(seconds, frame)
+  return picture, frame_label(chosen, attention, frame)
 
 
 def bars(axes: Any, weights: np.ndarray, names: Sequence[str] = ()) -> None:

@@ -94,7 +94,8 @@ def test_frames_in_files_have_times_by_their_rate():
   assert times_of({'fps': 2.0}, 4, rated).seconds == (0.0, 0.5, 1.0, 1.5)
   unknown = times_of({'fps': 2.0}, 4, FrameFiles('v', files))
   assert unknown.how == 'assumed'
-  assert unknown.seconds == (2.5, 7.5, 12.5, 17.5)  # in frames
+  assert unknown.seconds == (2.5, 7.5, 12.5, 17.5)
+  assert unknown.unit == 'pictures'
   assert times_of({'every': 5}, 4, FrameFiles('v', files)).seconds == (0.0, 5.0, 10.0, 15.0)
 
 

@@ -108,6 +108,8 @@ def test_pictures_are_those_of_the_frames():
   picture, label = picture_of(TIMED, PICTURES, temporal, 2)
   assert (int(picture[0, 0, 0]), label) == (80, '1.0 s')
   assert picture_of(Chosen(EXPLAINED.video), PICTURES, temporal, 2) == (None, 'frame 2')
+  counted = {'cells': FrameTimes(SECONDS, 'sampled', 'pictures')}
+  assert picture_of(Chosen(EXPLAINED.video, times=counted), PICTURES, temporal, 2)[1] == 'picture 1'
   middle, label = picture_of(TIMED, PICTURES, ATTENTIONS[1], None)
   assert (int(middle[0, 0, 0]), label) == (80, 'all frames')
 
