@@ -39,7 +39,7 @@ class Chosen:
   boxes: np.ndarray | None = None
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, with_inputs: bool = True) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
   """Adds the flags that choose videos and find their pictures."""
   add = parser.add_argument
   add('--data', metavar='DIR', help='data set folder (default: the one trained on)')
@@ -47,10 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, with_inputs: bool = True) 
   add('--ids', metavar='ID,…', help=f'videos of the split (default: the first {FEW})')
   add('--videos', metavar='DIR', help='folder of the video files or frames, named by id')
   add('--boxes', metavar='STREAM', help="of the data set: the regions' coordinates, see docs")
-  if with_inputs:
-    add('--inputs', metavar='FILE,…', help='videos or features in place of a data set')
-    add('--pictures', default='auto', help='how pictures among the inputs are read, see predict')
-    add('--frame_rate', metavar='N', help='of videos whose frames are pictures')
+  add('--inputs', metavar='FILE,…', help='videos or features in place of a data set')
+  add('--pictures', default='auto', help='how pictures among the inputs are read, see predict')
+  add('--frame_rate', metavar='N', help='of videos whose frames are pictures')
 
 
 def choose(
@@ -61,7 +60,7 @@ def choose(
   Raises:
     DataError: no such split, video or file; data that does not fit the checkpoint.
   """
-  if getattr(options, 'inputs', None):
+  if options.inputs:
     if options.ids or options.data:
       raise DataError('--inputs names the videos: leave out --ids and --data')
     boxes, videos = '', _from_inputs(options, restored, log)
@@ -74,9 +73,23 @@ def choose(
   sources = _sources(options, [video.video_id for video in videos], log)
   made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
   chosen = [_with_times(made, v, sources.get(v.video_id), restored, log) for v in videos]
-  if not boxes:
-    return chosen
-  return [dataclasses.replace(c, boxes=c.video.features[boxes][..., :4]) for c in chosen]
+  return [_with_boxes(c, boxes, restored, log) for c in chosen] if boxes else chosen
+
+
+def _with_boxes(
+  chosen: Chosen, name: str, restored: Restored, log: Callable[[str], None]
+) -> Chosen:
+  """The video with its boxes, if there are as many frames of them as of regions."""
+  boxes = chosen.video.features[name]
+  for stream in restored.streams:
+    regions = chosen.video.features[stream.name]
+    if stream.kind == 'regions' and len(regions) != len(boxes):
+      log(
+        f'{chosen.video.video_id}: no boxes: {len(boxes)} frames of {name!r}, '
+        f'{len(regions)} of the regions {stream.name!r}'
+      )
+      return chosen
+  return dataclasses.replace(chosen, boxes=boxes[..., :4])
 
 
 def boxes_stream(manifest: Manifest, given: str | None) -> str:
@@ -146,10 +159,10 @@ def _sources(
 ) -> dict[str, Source]:
   """The files of the videos by id: the inputs themselves, or those in --videos."""
   found: dict[str, Source] = {}
-  if getattr(options, 'inputs', None):
+  if options.inputs:
     found |= inputs.sources_of(options.inputs, options.pictures, options.frame_rate)
   if options.videos:
-    rate = video_folder.parse_frame_rate(getattr(options, 'frame_rate', None))
+    rate = video_folder.parse_frame_rate(options.frame_rate)
     for video_id, source in video_stills.find_sources(options.videos, ids).items():
       if isinstance(source, FrameFiles):
         source = dataclasses.replace(source, rate=rate)

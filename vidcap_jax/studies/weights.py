@@ -247,8 +247,19 @@ def _attention(
       weights = _without_padding(weights, 1 + axes.axes.index('places'), mask.max(axis=0))
     if 'frames' in axes.axes:
       weights = _without_padding(weights, 1 + axes.axes.index('frames'), mask.max(axis=1))
+      frames = weights.shape[1 + axes.axes.index('frames')]
+      axes = _with_frames(restored, axes, frames, video)
       rows = _rows(restored, axes.stream, video)
   return Attention(name, axes, weights, rows, grid)
+
+
+def _with_frames(
+  restored: Restored, axes: AttentionAxes, frames: int, video: Video
+) -> AttentionAxes:
+  """The axes with a stream that has so many frames, where streams of several lengths are joined."""
+  names = [axes.stream, *(s.name for s in restored.streams if s.kind == 'sequence')]
+  fitting = (name for name in names if len(_rows(restored, name, video)) >= frames)
+  return dataclasses.replace(axes, stream=next(fitting, axes.stream))
 
 
 def _without_padding(weights: np.ndarray, axis: int, valid: np.ndarray) -> np.ndarray:

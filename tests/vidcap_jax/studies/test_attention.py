@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import types
 
 import numpy as np
 import pytest
 
 from tests import tiny
+from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.errors import DataError
 from vidcap_jax.studies import attention, videos
@@ -82,6 +84,23 @@ def test_the_stream_of_boxes():
     videos.boxes_stream(manifest, 'image')
 
 
+def test_boxes_fit_the_regions():
+  regions = Stream('objects', 'regions', (None, None, 8))
+  features = {
+    'objects': np.zeros((3, 5, 8)),
+    'where': np.ones((3, 5, 6)),
+    'few': np.ones((2, 5, 6)),
+  }
+  chosen = videos.Chosen(Video('v', (), features))
+  restored = types.SimpleNamespace(streams=(regions,))
+  notes = []
+  assert videos._with_boxes(chosen, 'where', restored, notes.append).boxes.shape == (3, 5, 4)
+  assert not notes
+  assert videos._with_boxes(chosen, 'few', restored, notes.append).boxes is None
+  assert 'few' in notes[0]
+  assert 'objects' in notes[0]
+
+
 def test_pictures_of_the_videos_found(tiny_data, tiny_run, restored, tmp_path):
   from tests.video_files import ramp, write_video
 
@@ -89,7 +108,13 @@ def test_pictures_of_the_videos_found(tiny_data, tiny_run, restored, tmp_path):
   (tmp_path / 'v8.mp4').write_text('no video')
   notes = []
   options = argparse.Namespace(
-    data=tiny_data, split='val', ids='v7,v8,v9', videos=str(tmp_path), boxes=None
+    data=tiny_data,
+    split='val',
+    ids='v7,v8,v9',
+    videos=str(tmp_path),
+    boxes=None,
+    inputs=None,
+    frame_rate=None,
   )
   found = videos.choose(options, restored, notes.append)
   assert [c.source is not None for c in found] == [True, False, False]

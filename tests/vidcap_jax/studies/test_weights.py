@@ -1,18 +1,21 @@
 """Weights at the words of captions: those of teacher forcing, without padding."""
 
 import dataclasses
+import types
 
 import jax
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
 from vidcap_jax import models
-from vidcap_jax.data.records import open_split
+from vidcap_jax.data.records import Video, open_split
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.attention_axes import AttentionAxes
-from vidcap_jax.models.captioner import bind
+from vidcap_jax.models.captioner import Needs, bind
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.studies import weights
 from vidcap_jax.studies.weights import Attention
@@ -107,6 +110,20 @@ def test_weights_summed_over_other_axes():
   np.testing.assert_array_equal(attention.over('frames'), stored.sum(2))
   picks = Attention('a', AttentionAxes(('picks', 'frames'), 'x'), stored, np.arange(4))
   np.testing.assert_array_equal(picks.over('frames'), stored)
+
+
+def test_frames_of_joined_streams_are_those_of_the_longest():
+  streams = tuple(Stream(name, 'sequence', (None, 2), longest=9) for name in ('image', 'motion'))
+  needs = Needs(dict.fromkeys(('image', 'motion'), ('sequence',)))
+  restored = types.SimpleNamespace(
+    streams=streams,
+    config=ConfigDict({'data': {'max_frames': 0}}),
+    module=types.SimpleNamespace(config=types.SimpleNamespace(needs=needs)),
+  )
+  video = Video('v', (), {'image': np.zeros((3, 2)), 'motion': np.zeros((5, 2))})
+  axes = AttentionAxes(('frames',), 'image')
+  assert weights._with_frames(restored, axes, 3, video).stream == 'image'
+  assert weights._with_frames(restored, axes, 5, video).stream == 'motion'
 
 
 def test_padding_is_cut_after_the_last_valid_or_used_entry():
