@@ -18,7 +18,8 @@ def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) 
   lines = [
     f'{topology.name}: {topology.chips} chips of {_mib(chip.memory)} MiB, {versions}{effort}',
     'MiB are of each chip; times are estimates, not measured'
-    + (', by operations alone' if chip.platform == 'cuda' else ', collectives beside them'),
+    + ('' if chip.clock else ", at the chip's published rates")
+    + ', collectives beside them',
   ]
   if assumed:
     lines.append(
@@ -37,7 +38,7 @@ def report_lines(report: Report, chip: Chip) -> list[str]:
   verdict = 'fits' if report.fits(chip) else 'does not fit'
   parts = [
     f'compiles ({_seconds(report)}), {verdict}: {_memory(report, chip)}',
-    _estimate(report),
+    _estimate(report, chip),
     _collectives(report.contents),
     *_remarks(report, report.contents),
   ]
@@ -65,15 +66,15 @@ def _memory(report: Report, chip: Chip) -> str:
   )
 
 
-def _estimate(report: Report) -> str:
+def _estimate(report: Report, chip: Chip) -> str:
   text = f'{report.flops / 1e9:,.3g} GFLOP'
   if not report.estimate:
     return text
-  least = 'at least ' if not report.share_of_peak else ''
+  least = '' if chip.clock else 'at least '
   text += f' in {least}{1e3 * report.estimate:.3g} ms'
   if report.collective_estimate:
     text += f' and {1e3 * report.collective_estimate:.2f} ms of collectives'
-  return text + (f', {100 * report.share_of_peak:.1f} % of peak' if report.share_of_peak else '')
+  return f'{text}, {100 * report.share_of_peak:.1f} % of peak'
 
 
 def _collectives(contents: Contents) -> str:

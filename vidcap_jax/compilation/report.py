@@ -7,6 +7,7 @@ from typing import Any
 
 from vidcap_jax.compilation.chips import Chip
 from vidcap_jax.compilation.hlo import Instruction, Program
+from vidcap_jax.compilation.traffic import traffic_of
 from vidcap_jax.training.memory import Memory
 
 LARGE_COPY = 2**20  # bytes of a copy that is reported
@@ -60,6 +61,7 @@ class Contents:
     copies: the largest copies and transposes of ``LARGE_COPY`` bytes or more outside fusions.
     copied_bytes: of all of these, as often as they run.
     buffers: the largest arrays.
+    traffic: bytes that operations read and write, as often as they run.
     cycles: that the compiler of TPUs estimates for a chip, loops as often as they run.
     loops: how many there are.
     open_loops: loops that may end sooner than they are counted.
@@ -71,6 +73,7 @@ class Contents:
   copies: Sequence[Buffer]
   copied_bytes: int
   buffers: Sequence[Buffer]
+  traffic: int
   cycles: int
   loops: int
   open_loops: int
@@ -91,6 +94,7 @@ def contents_of(program: Program) -> Contents:
     copies=_largest(i for i, _ in copies),
     copied_bytes=sum(i.bytes * n for i, n in copies),
     buffers=_largest(i for i, _ in running if _is_buffer(i, program)),
+    traffic=traffic_of(program),
     cycles=sum(_cycles(i) * n for i, n in running),
     loops=len(program.loops),
     open_loops=sum(not loop.exact for loop in program.loops),
@@ -181,8 +185,8 @@ class Report:
     unaliased: bytes of the training state that are not written over its arguments.
     contents: what the program holds.
     flops: of all chips together, with loops as often as they run.
-    estimate: seconds a run, by the compiler's cycles (TPU), or by operations alone (GPU); an
-      estimate, without collectives.
+    estimate: seconds a run, by the compiler's cycles (TPU), or by operations and traffic at the
+      chip's published rates (GPU), a lower bound; without collectives.
     collective_estimate: seconds of the collectives if nothing overlaps with them.
     share_of_peak: of the chips' matrix products that the estimate leaves.
   """

@@ -27,7 +27,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.training.cost import cost_of_traced
 from vidcap_jax.training.memory import bytes_per_device, memory_of
 
-_FORM = 1  # of stored reports; raised when what they hold is computed in another way
+_FORM = 2  # of stored reports; raised when what they hold is computed in another way
 
 
 def compile_job(job: Job) -> Report:
@@ -83,13 +83,16 @@ def _with_estimates(job: Job, report: Report, flops: float) -> Report:
   assert contents is not None
   peak = chip.peak(job.config.train.dtype, job.config.runtime.matmul_precision)
   at_peak = flops / chips / peak
-  estimate = contents.cycles / chip.clock if chip.clock else at_peak
+  if chip.clock:
+    estimate = contents.cycles / chip.clock
+  else:  # the compiler of GPUs estimates nothing
+    estimate = max(at_peak, contents.traffic / chip.bandwidth)
   return dataclasses.replace(
     report,
     flops=flops,
     estimate=estimate,
     collective_estimate=collective_seconds(contents, chip, chips),
-    share_of_peak=at_peak / estimate if chip.clock and estimate else 0.0,
+    share_of_peak=at_peak / estimate if estimate else 0.0,
   )
 
 

@@ -12,7 +12,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.training.memory import Memory
 
 MIB = 2**20
-CONTENTS = Contents([], [], 0, [], 0, [], 0, 0, 0)
+CONTENTS = Contents([], [], 0, [], 0, [], 0, 0, 0, 0)
 
 
 @pytest.fixture
