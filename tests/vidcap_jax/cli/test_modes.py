@@ -9,6 +9,8 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.cli import modes
+from vidcap_jax.compilation.command import Options
+from vidcap_jax.compilation.jobs import Selection
 
 # ml_collections loads config files by a method that importlib gives up.
 pytestmark = pytest.mark.filterwarnings('ignore:the load_module:DeprecationWarning')
@@ -59,3 +61,32 @@ def test_what_a_checkpoint_says_of_the_runtime(command, monkeypatch):
   finally:
     jax.config.update('jax_default_matmul_precision', before)
   assert (code, err, applied) == (0, '', ['highest'])
+
+
+@pytest.mark.parametrize('good', [True, False])
+def test_flags_and_exit_code_of_compiling(good, command, monkeypatch):
+  given = []
+
+  def compile_run(*arguments):
+    given.extend(arguments)
+    return good
+
+  monkeypatch.setattr(modes.command, 'compile_run', compile_run)
+  code, _, err = command(
+    *('--mode=compile', '--config=configs/quickstart.py:model=stats', '--topology=v5e:2x4'),
+    *('--stage=xe', '--programs=step,beam', '--effort=low', '--batch=fit', '--data=D'),
+    *('--output=O', '--compile_timeout=9', '--reports=', '--config.train.batch_size=8'),
+  )
+  config, selection, options, _ = given
+  assert (code, err) == (0 if good else 1, '')
+  assert config.source == 'configs/quickstart.py:model=stats'
+  assert config.train.batch_size == 8
+  assert selection == Selection('xe', ['step', 'beam'], 'D')
+  assert options == Options('v5e:2x4', low_effort=True, fit_batch=True, timeout=9.0, output='O')
+
+
+def test_reports_are_kept_in_the_cache_folder(command, monkeypatch):
+  given = []
+  monkeypatch.setattr(modes.command, 'compile_run', lambda *arguments: given.append(arguments[2]))
+  command('--mode=compile', '--config=configs/quickstart.py', '--topology=v5e:2x4')
+  assert given[0].reports == modes.command.default_reports()
