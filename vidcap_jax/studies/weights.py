@@ -77,9 +77,7 @@ def declared_axes(restored: Restored) -> Mapping[str, AttentionAxes]:
   Raises:
     ConfigError: the model makes no captions, or has no attention.
   """
-  require_captioner(restored)
-  model = restored.module.config
-  axes = getattr(model, 'attentions', {})
+  axes, model = axes_of(restored), restored.module.config
   if not axes:
     settings = {
       key: getattr(model, key) for key in ('variant', 'temporal', 'layers') if hasattr(model, key)
@@ -90,6 +88,12 @@ def declared_axes(restored: Restored) -> Mapping[str, AttentionAxes]:
       'show; give the checkpoint of another variant or model'
     )
   return axes
+
+
+def axes_of(restored: Restored) -> Mapping[str, AttentionAxes]:
+  """As ``declared_axes``, but {} for a model without attention."""
+  require_captioner(restored)
+  return getattr(restored.module.config, 'attentions', {})
 
 
 def make_weigher(restored: Restored) -> Weigher:
@@ -128,11 +132,12 @@ def make_explainer(restored: Restored) -> Explainer:
   """A function (videos, captions) -> their ``Explained``, compiled once.
 
   The captions are a mapping of video id -> caption, or None for those of the checkpoint's decoder.
+  A model without attention has captions with no weights.
 
   Raises:
-    ConfigError: as for ``declared_axes``.
+    ConfigError: the model makes no captions.
   """
-  declared = declared_axes(restored)
+  declared = axes_of(restored)
   weigh = make_weigher(restored)
   decode = captioning.make_decoder(
     restored.module, restored.streams, restored.vocabulary, restored.config, restored.length

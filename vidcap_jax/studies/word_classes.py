@@ -32,7 +32,7 @@ from vidcap_jax.progress import progress
 from vidcap_jax.studies import parts_of_speech
 from vidcap_jax.studies.drawing import bars, check_plot, figure
 from vidcap_jax.studies.parts_of_speech import ADJECTIVE, CLASSES, NOUN, VERB
-from vidcap_jax.studies.weights import Attention, Explained, declared_axes, make_explainer
+from vidcap_jax.studies.weights import Attention, Explained, axes_of, make_explainer
 
 DROPPED, SHOWN = 5, 20  # nouns and verbs that are left out as the commonest, and shown
 CONTENT = (NOUN, VERB, ADJECTIVE)  # classes whose shares are compared
@@ -212,16 +212,17 @@ def plot(
     for panel in panels:
       panel.set_visible(False)
     _draw_words(panels[0], label, result)
-    for panel in panels[1:3]:
-      panel.set_visible(True)
-    shares = [result['classes'][c]['share'] for c in CONTENT]
-    bars(panels[1], list(CONTENT), {'share': shares})
+    panels[1].set_visible(True)
+    bars(panels[1], list(CONTENT), {'share': [result['classes'][c]['share'] for c in CONTENT]})
     panels[1].set_title('share of the words of these classes')
+    if not result['attentions']:
+      continue
     shown = [c for c in CLASSES if any(c in by for by in result['attentions'].values())]
     heights = {
       name: [by[c]['share_of_largest'] if c in by else None for c in shown]
       for name, by in result['attentions'].items()
     }
+    panels[2].set_visible(True)
     bars(panels[2], shown, heights)
     panels[2].set_title('entropy / largest entropy')
     panels[2].tick_params(axis='x', rotation=30)
@@ -262,7 +263,7 @@ def run(options: argparse.Namespace) -> None:
   """Counts, prints, and writes what the flags ask for.
 
   Raises:
-    ConfigError: a checkpoint makes no captions or has no attention.
+    ConfigError: a checkpoint makes no captions, or is named twice.
     DataError: no such split, or data that does not fit.
     ModuleNotFoundError: HanTa, or for --plot matplotlib, is not installed.
   """
@@ -278,7 +279,7 @@ def run(options: argparse.Namespace) -> None:
   names: dict[str, tuple[str, ...]] = {}
   for label, path in zip(labels_of(paths), paths):
     restored = restore.restore(restore.find_checkpoint(path), mesh.make_mesh(), options.decode)
-    names |= {n: axes.names for n, axes in declared_axes(restored).items() if axes.names}
+    names |= {n: axes.names for n, axes in axes_of(restored).items() if axes.names}
     groups = groups_of(restored, restored.data_folder(options.data), options.split)
     results[label] = summarise(count(restored, groups, tag)) | {'checkpoint': str(restored.path)}
     print(table(label, results[label], names), flush=True)

@@ -95,6 +95,7 @@ def test_a_model_without_attention_says_so(restored):
   vanilla = dataclasses.replace(restored, module=module)
   with pytest.raises(ConfigError, match="temporal_spatial.*variant='vanilla'.*attention"):
     weights.declared_axes(vanilla)
+  assert weights.axes_of(vanilla) == {}
 
 
 def test_a_model_without_captions_is_refused(restored):

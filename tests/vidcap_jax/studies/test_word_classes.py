@@ -114,6 +114,15 @@ def test_layers_are_drawn_beside_words_and_entropies(tmp_path):
   assert (tmp_path / 'a.png').is_file()
 
 
+def test_captions_without_attention_are_counted_and_drawn(tmp_path):
+  tally = Tally()
+  tally.add(Explained(Video('v', (), {}), ('dog', 'runs'), {}), ['noun', 'verb'])
+  result = word_classes.summarise(tally)
+  assert result['attentions'] == {}
+  word_classes.plot({'a': result}, {}, tmp_path / 'a.png')
+  assert (tmp_path / 'a.png').is_file()
+
+
 def test_labels():
   assert word_classes.labels_of(['runs/a', 'runs/b']) == ['a', 'b']
   assert word_classes.labels_of(['x/a', 'y/a']) == ['x/a', 'y/a']
