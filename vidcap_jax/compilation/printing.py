@@ -34,7 +34,8 @@ def report_lines(report: Report, chip: Chip) -> list[str]:
   name = f'{report.stage} {report.program}, {report.length} tokens, batch {report.rows}:'
   if report.memory is None or report.contents is None:
     what = 'does not fit' if report.out_of_memory else 'does not compile'
-    return [f'{name} {what}: {_shortened(report.error)}']
+    lines = [f'{name} {what}: {_shortened(report.error)}']
+    return lines + [f'  of all chips together: {_buffer(array)}' for array in report.arrays]
   verdict = 'fits' if report.fits(chip) else 'does not fit'
   parts = [
     f'compiles ({_seconds(report)}), {verdict}: {_memory(report, chip)}',

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vidcap_jax.compilation.chips import Chip
@@ -91,9 +91,9 @@ def contents_of(program: Program) -> Contents:
     collectives=_collectives(running, entry_like),
     host_calls=_host_calls(running),
     float64=sum('f64[' in i.shape for c in program.computations.values() for i in c),
-    copies=_largest(i for i, _ in copies),
+    copies=largest(_as_buffer(i) for i, _ in copies),
     copied_bytes=sum(i.bytes * n for i, n in copies),
-    buffers=_largest(i for i, _ in running if _is_buffer(i, program)),
+    buffers=largest(_as_buffer(i) for i, _ in running if _is_buffer(i, program)),
     traffic=traffic_of(program),
     cycles=sum(_cycles(i) * n for i, n in running),
     loops=len(program.loops),
@@ -151,13 +151,16 @@ def _is_buffer(instruction: Instruction, program: Program) -> bool:
   return instruction.opcode not in _NO_BUFFER and not moved
 
 
-def _largest(instructions) -> list[Buffer]:
-  """The largest results; an operation of the model that has several is listed once."""
+def _as_buffer(instruction: Instruction) -> Buffer:
+  shape = re.sub(r'\{[^}]*\}|/\*.*?\*/', '', instruction.shape)
+  return Buffer(instruction.bytes, shape, instruction.op_name or instruction.name)
+
+
+def largest(buffers: Iterable[Buffer]) -> list[Buffer]:
+  """The largest buffers; of one shape and name only the first."""
   found: dict[tuple[str, str], Buffer] = {}
-  for instruction in sorted(instructions, key=lambda i: -i.bytes):
-    shape = re.sub(r'\{[^}]*\}|/\*.*?\*/', '', instruction.shape)
-    name = instruction.op_name or instruction.name
-    found.setdefault((shape, name), Buffer(instruction.bytes, shape, name))
+  for buffer in sorted(buffers, key=lambda buffer: -buffer.bytes):
+    found.setdefault((buffer.shape, buffer.name), buffer)
     if len(found) == _MOST_LISTED:
       break
   return list(found.values())
@@ -184,6 +187,8 @@ class Report:
     memory: of each chip; None if it did not compile.
     unaliased: bytes of the training state that are not written over its arguments.
     contents: what the program holds.
+    arrays: of a program that the compiler refuses for lack of memory, the largest results before
+      compilation, of all chips together.
     flops: of all chips together, with loops as often as they run.
     estimate: seconds a run, by the compiler's cycles (TPU), or by operations and traffic at the
       chip's published rates (GPU), a lower bound; without collectives.
@@ -203,6 +208,7 @@ class Report:
   memory: Memory | None = None
   unaliased: int = 0
   contents: Contents | None = None
+  arrays: Sequence[Buffer] = ()
   flops: float = 0.0
   estimate: float = 0.0
   collective_estimate: float = 0.0
@@ -229,6 +235,7 @@ def from_dict(values: dict[str, Any]) -> Report:
   values = dict(values)
   if values.get('memory'):
     values['memory'] = Memory(**values['memory'])
+  values['arrays'] = tuple(Buffer(**b) for b in values.get('arrays', ()))
   if values.get('contents'):
     contents = dict(values['contents'])
     contents['collectives'] = [Collective(**c) for c in contents['collectives']]

@@ -19,6 +19,7 @@ import jaxlib
 
 from vidcap_jax.compilation import hlo, topology
 from vidcap_jax.compilation.abstract_stage import make_stage
+from vidcap_jax.compilation.arrays import arrays_of
 from vidcap_jax.compilation.jobs import Job, program_of
 from vidcap_jax.compilation.report import Report, collective_seconds, contents_of, from_dict
 from vidcap_jax.distributed import runtime
@@ -55,6 +56,8 @@ def compile_job(job: Job) -> Report:
     if job.program == 'step' and report.memory:
       state = bytes_per_device(stage.state)
       report = dataclasses.replace(report, unaliased=max(0, state - report.memory.aliased))
+  if report.out_of_memory:
+    report = dataclasses.replace(report, arrays=tuple(arrays_of(traced)))
   store.write(report, text)
   return report
 

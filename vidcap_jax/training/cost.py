@@ -91,12 +91,12 @@ def _further_rounds(program: core.Jaxpr, while_rounds: int = 1) -> Cost:
       body = equation.params['body_jaxpr']
       total += _cost(body, while_rounds) * while_rounds + _by_xla(body) * -1
     else:
-      for inner in _programs(equation.params):
+      for inner in inner_programs(equation.params):
         total += _further_rounds(inner, while_rounds)
   return total
 
 
-def _programs(params: dict) -> Iterator[core.Jaxpr]:
+def inner_programs(params: dict) -> Iterator[core.Jaxpr]:
   """The programs inside an operation: of a jitted call, checkpoint, branch or custom gradient."""
   for value in params.values():
     for item in value if isinstance(value, (tuple, list)) else (value,):

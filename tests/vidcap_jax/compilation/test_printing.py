@@ -142,3 +142,9 @@ def test_heading(name, low, assumed, parts):
   text = '\n'.join(printing.heading(read_topology(name), 'libtpu 1', low, assumed))
   assert all(part in text for part in parts)
   assert ('low effort' in text, 'videos' in text) == (low, assumed)
+
+
+def test_the_largest_arrays_of_a_program_that_the_compiler_refuses():
+  failed = Report('xe', 'step', 21, error='E', out_of_memory=True, arrays=tuple(BUFFERS))
+  _, second = printing.report_lines(failed, CHIP)
+  assert 'all chips together: 9 GB f32[6720,334821] jit(train_step)/logits' in second
