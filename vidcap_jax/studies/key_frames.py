@@ -112,7 +112,7 @@ def draw(choice: Choice, chosen: Chosen, gallery: Gallery, path: pathlib.Path) -
   T = attention.weights.shape[-1]
   columns, rows = min(T, COLUMNS), -(-T // COLUMNS)
   words = max((len(w) for w in choice.frames.values()), default=0)
-  high = CELL + (2 + words) * LINE
+  high = CELL + (1 + words) * LINE
   width, height = max(columns, 6) * CELL + 0.2, rows * high + 0.2
   picture = figure(figsize=(width, height))
   picture.set_layout_engine('none')
