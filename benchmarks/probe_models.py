@@ -39,12 +39,15 @@ class Trial:
 
   Attributes:
     frame: a fixed frame as a guess, to compare with the model's choice of key frame.
+    settings: 'probe', values chosen for tiny models and generated clips, or 'published', those of
+      the paper, except for sizes, learning rate and length of training.
   """
 
   probe: str
   model: Tiny
   baseline: Tiny
   frame: int | None = None
+  settings: str = 'probe'
 
 
 def base_config() -> ConfigDict:
@@ -93,20 +96,18 @@ def _refocus(passes: int, temporal: str = 'attention') -> dict:
   return {'model': settings | sizes | streams}
 
 
-def _vre() -> dict:
-  """First step 1 alone, then both steps with the reward.
-
-  Frames are averaged, since an attention over them finds the event from any frame, so that all key
-  frames would be equally good. If the first pass learned the task, there would be no reward either:
-  so step 1 is short, the learning rate low, and the reward weighs more than the paper's 0.03.
-  """
-  objective = {'name': 'refocus', 'beta': 0.3, 'reward_loss': 'eq21'}
+def _vre(temporal: str, step1_epochs: float, sampler: str, objective: Mapping) -> dict:
+  """First step 1 alone, then both steps with the reward."""
+  objective = {'name': 'refocus', 'reward_loss': 'eq21', **objective}
   stages = {
-    'step1': {'model': {'passes': 1}, 'train': {'epochs': 1.0}},
-    'joint': {'objective': objective, 'train': {'init_from': 'stage:step1'}},
+    'step1': {'model': {'passes': 1}, 'train': {'epochs': step1_epochs}},
+    'joint': {
+      'model': {'sampler': sampler},
+      'objective': objective,
+      'train': {'init_from': 'stage:step1'},
+    },
   }
-  order = {'order': tuple(stages), 'stages': stages, 'optimizer': {'learning_rate': 2e-3}}
-  return _refocus(2, 'mean') | order
+  return _refocus(2, temporal) | {'order': tuple(stages), 'stages': stages}
 
 
 def _dual_afr(*layers: str) -> dict:
@@ -157,10 +158,24 @@ SPATIAL = Tiny(
 RANKED = Tiny('stats st ranked', _stats('st', 'ranked'), {'st_spatial': 'cells'})
 MEAN = Tiny('stats st mean', _stats('st', 'mean'))
 TS = Tiny('stats ts', _stats('ts', temperature=(1.0, 0.1)), {'ts_temporal * ts_spatial': 'slots'})
+TS_PUBLISHED = Tiny('stats ts published', _stats('ts', temperature=(1.0, 0.01)), TS.attention_axes)
 MEAN_SEQUENCE = Tiny('stats mean of frames', _stats('st', 'mean', kind='sequence'))
 KBIGRU = Tiny('refocus kbigru', _refocus(1))
 MEAN_POOL = Tiny('refocus mean pool', _refocus(0, 'mean'))
-VRE = Tiny('refocus vre', _vre(), {'keyframe': 'frames'})
+# Frames are averaged, since an attention over them finds the event from any frame, so that all key
+# frames would be equally good. If the first pass learned the task, there would be no reward either:
+# so step 1 is short, and the learning rate low.
+VRE = Tiny(
+  'refocus vre',
+  _vre('mean', 1.0, 'categorical', {'beta': 0.3, 'reward_baseline': 'batch_mean'})
+  | {'optimizer': {'learning_rate': 2e-3}},
+  {'keyframe': 'frames'},
+)
+VRE_PUBLISHED = Tiny(
+  'refocus vre published',
+  _vre('attention', 5.0, 'argmax', {'beta': 0.03}),
+  VRE.attention_axes,
+)
 ALL_LAYERS = Tiny('dual_afr soft', _dual_afr(*LAYERS), {'layer': 'layers'})
 TOP_LAYER = Tiny('dual_afr pool5', _dual_afr('pool5'))
 LOCAL = Tiny(
@@ -169,6 +184,9 @@ LOCAL = Tiny(
   _global2local(2, backward_tau=1.0)
   | {'train': {'epochs': 20.0}, 'optimizer': {'learning_rate': 2e-3, 'schedule': WARMUP_SCHEDULE}},
   {'keyframe * spatial': 'slots'},
+)
+LOCAL_PUBLISHED = dataclasses.replace(
+  LOCAL, label='global2local 2f published', config={**LOCAL.config, **_global2local(2)}
 )
 GLOBAL = Tiny('global2local global', _global2local(0))
 
@@ -187,9 +205,12 @@ TRIALS = (
   Trial('order', KBIGRU, MEAN_POOL),
   Trial('object', SPATIAL, VANILLA),
   Trial('object', TS, MEAN_SEQUENCE),
+  Trial('object', TS_PUBLISHED, MEAN_SEQUENCE, settings='published'),
   Trial('event', VRE, MEAN_POOL, frame=EVENT_CLIP // 2),
+  Trial('event', VRE_PUBLISHED, MEAN_POOL, frame=EVENT_CLIP // 2, settings='published'),
   Trial('layers', ALL_LAYERS, TOP_LAYER),
   Trial('key', LOCAL, GLOBAL),
+  Trial('key', LOCAL_PUBLISHED, GLOBAL, settings='published'),
   Trial('fusion', LATE_FUSION, TEMPORAL_BRANCH),
   Trial('fusion', LATE_FUSION, SPATIAL_BRANCH),
 )

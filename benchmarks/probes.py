@@ -1,6 +1,7 @@
 """Whether the models have the abilities that they claim: tiny ones, on clips with known answers.
 
-  python -m benchmarks.probes [--probes=order,object] [--seeds=0,1,2] [--json=FILE]
+  python -m benchmarks.probes [--probes=order,object] [--settings=probe] [--seeds=0,1,2]
+      [--json=FILE]
 
 For each probe (data_prep/synthetic/probe_clips.py) a model and a baseline are trained on the same
 clips:
@@ -9,7 +10,8 @@ clips:
 - hit rate: share of answers for which the attention, averaged over the words since the last answer,
   is largest where the answer was placed (for all its picks, if it makes several).
 The key frame has its own row, with its hit rate as accuracy and the middle frame as baseline. All
-numbers are means over the seeds; each seed has its own clips and training.
+numbers are means over the seeds; each seed has its own clips and training. Trials of the settings
+'published' have the papers' values where those of 'probe' differ from them.
 """
 
 import argparse
@@ -221,6 +223,16 @@ def line(row: Mapping, results: Mapping[str, Sequence]) -> str:
   )
 
 
+def _known(
+  parser: argparse.ArgumentParser, what: str, text: str, known: Sequence[str]
+) -> list[str]:
+  """The names in ``text``, separated by commas; exits if one is unknown."""
+  names = text.split(',')
+  if unknown := [name for name in names if name not in known]:
+    parser.error(f'unknown {what} {", ".join(unknown)}; known: {", ".join(known)}')
+  return names
+
+
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if a trial could not be run."""
   parser = argparse.ArgumentParser(
@@ -229,22 +241,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   known = list(dict.fromkeys(trial.probe for trial in TRIALS))
+  settings = list(dict.fromkeys(trial.settings for trial in TRIALS))
   numbers = lambda text: [int(part) for part in text.split(',')]  # noqa: E731
   add = parser.add_argument
   add('--probes', default=','.join(known), metavar='NAME[,…]', help='default: %(default)s')
+  add('--settings', default=','.join(settings), metavar='NAME[,…]', help='default: %(default)s')
   add('--seeds', type=numbers, default='0,1,2', metavar='N[,…]', help='default: %(default)s')
   add('--workdir', metavar='DIR', help='keeps the runs (default: a temporary folder)')
   add_json(parser)
   args = parser.parse_args(argv)
-  chosen = args.probes.split(',')
-  if unknown := [name for name in chosen if name not in known]:
-    parser.error(f'unknown probe {", ".join(unknown)}; known: {", ".join(known)}')
+  chosen = _known(parser, 'probe', args.probes, known)
+  chosen_settings = _known(parser, 'settings', args.settings, settings)
   table, lines = [], []
   with tempfile.TemporaryDirectory() as temporary:
     workdir = pathlib.Path(args.workdir or temporary)
     try:
       for trial in TRIALS:
-        if trial.probe in chosen:
+        if trial.probe in chosen and trial.settings in chosen_settings:
           results = measure(trial, args.seeds, workdir)
           new_rows = rows(trial, results)
           table += new_rows

@@ -110,6 +110,26 @@ def test_unknown_probes_are_refused(capsys):
   with pytest.raises(SystemExit):
     benchmark.main(['--probes=telepathy'])
   assert 'telepathy; known: order' in capsys.readouterr().err
+  with pytest.raises(SystemExit):
+    benchmark.main(['--settings=printed'])
+  assert 'printed; known: probe, published' in capsys.readouterr().err
+
+
+def test_settings_choose_the_trials_that_run(tmp_path, monkeypatch, capsys):
+  labels = []
+
+  def measure(trial, seeds, workdir):
+    labels.append(trial.model.label)
+    measured = [Measured(1.0, 1.0, 1.0)] * len(seeds)
+    return {'model': measured, 'baseline': measured, 'frame': [0.3] * len(seeds)}
+
+  monkeypatch.setattr(benchmark, 'measure', measure)
+  assert benchmark.main(['--settings=published', f'--workdir={tmp_path}']) == 0
+  assert labels == ['stats ts published', 'refocus vre published', 'global2local 2f published']
+  assert 'refocus vre published' in capsys.readouterr().out
+  labels.clear()
+  assert benchmark.main(['--probes=key', '--settings=probe', f'--workdir={tmp_path}']) == 0
+  assert labels == ['global2local 2f']
 
 
 @pytest.mark.slow

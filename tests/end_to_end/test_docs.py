@@ -186,11 +186,13 @@ def keys() -> set[str]:
     module = config_files.load(pathlib.Path(configs.__file__).with_name(file))
     for variant in each_variant(**module.VARIANTS):
       config = module.get_config(variant)
-      for section in (config, *config.stages.values()):
+      stages = {f'stages.{name}.': stage for name, stage in config.stages.items()}
+      for prefix, section in {'': config, **stages}.items():
         found |= keys_of(section)
         for kind in ('model', 'objective'):  # with the defaults that the files leave out
           if name := section.get(kind, {}).get('name'):
-            found |= {f'{kind}.{key}' for key in checks.defaults_of(kind, name)}
+            defaults = {f'{kind}.{key}' for key in checks.defaults_of(kind, name)}
+            found |= defaults | {f'{prefix}{key}' for key in defaults}
   return found
 
 
