@@ -227,6 +227,8 @@ def test_a_process_that_stops_ends_the_job(tmp_path):
   assert seconds < 2 * TIMEOUT
   assert code == LOST
   assert 'process 0 of 2: ended, because process 1 sent no heartbeat for 6 s' in output
+  stacks = output.partition('stacks of all threads')[2]
+  assert re.search(r'waiting_process.py", line \d+ in <module>', stacks)
 
 
 @pytest.mark.slow

@@ -7,8 +7,13 @@ writes a failure to the store, and every process that reads it ends.
 
 A call to the store blocks while process 0 is stopped, so one thread calls the store and another one
 checks. Both run while the main thread compiles, waits in a collective or scores captions.
+
+Before a process ends because another is lost, the stacks of its threads are written to stderr: they
+show what it was waiting for.
 """
 
+import contextlib
+import faulthandler
 import os
 import threading
 import time
@@ -133,8 +138,17 @@ class Watchdog:
     # Not print, whose lock the main thread may hold forever.
     line = f'process {self._index} of {self._count}: ended, because {reason}\n'
     os.write(2, line.encode())
+    if code == LOST:  # a failure has been printed with its own traceback
+      _write_stacks()
     self._stopped.set()
     self._end(code)
+
+
+def _write_stacks() -> None:
+  """Writes the Python stacks of all threads to stderr; it needs no lock that a thread may hold."""
+  with contextlib.suppress(OSError, ValueError):  # stderr may be closed
+    os.write(2, b'stacks of all threads, the innermost call first:\n')
+    faulthandler.dump_traceback(file=2, all_threads=True)
 
 
 def _write_failure(store: Store, code: int, reason: str) -> None:

@@ -69,9 +69,29 @@ def test_a_missing_heartbeat_ends_all_processes(job, capfd):
   killed = time.monotonic()
   assert job.wait_for(2) == {0: LOST, 1: LOST}
   assert time.monotonic() - killed < TIMEOUT + 1
-  lines = capfd.readouterr().err.splitlines()
+  lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith('process')]
   assert sorted(line.split(':')[0] for line in lines) == ['process 0 of 3', 'process 1 of 3']
   assert all('process 2 sent no heartbeat for 2 s' in line for line in lines)
+
+
+def test_the_stacks_of_a_process_that_hangs_are_written(job, capfd):
+  """Of every thread, as the hanging one is not the watchdog's own."""
+  released = threading.Event()
+
+  def wait_for_another_process():
+    released.wait(4 * TIMEOUT)
+
+  hanging = threading.Thread(target=wait_for_another_process, daemon=True)
+  hanging.start()
+  job.kill(2)
+  job.wait_for(2)
+  released.set()
+  hanging.join()
+  output = capfd.readouterr().err
+  assert output.count('stacks of all threads') == 2
+  assert output.index('sent no heartbeat') < output.index('stacks of all threads')
+  assert 'in wait_for_another_process' in output
+  assert 'in test_the_stacks_of_a_process_that_hangs_are_written' in output  # the main thread
 
 
 def test_a_missing_heartbeat_of_process_0(job, capfd):
@@ -86,7 +106,9 @@ def test_a_missing_heartbeat_of_process_0(job, capfd):
 def test_a_failure_ends_the_other_processes(index, job, capfd):
   job.watchdogs[index].announce(1, f'process {index} failed: v7 is broken')
   assert job.wait_for(2, TIMEOUT / 2) == {i: 1 for i in range(3) if i != index}
-  assert capfd.readouterr().err.count(f'because process {index} failed: v7 is broken\n') == 2
+  output = capfd.readouterr().err
+  assert output.count(f'because process {index} failed: v7 is broken\n') == 2
+  assert 'stacks of all threads' not in output
 
 
 def test_no_process_ends_while_all_send_heartbeats(job):
