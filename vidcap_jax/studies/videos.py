@@ -61,8 +61,8 @@ def choose(
     DataError: no such split, video or file; data that does not fit the checkpoint.
   """
   if options.inputs:
-    if options.ids or options.data:
-      raise DataError('--inputs names the videos: leave out --ids and --data')
+    if options.ids or options.data or options.boxes:
+      raise DataError('--inputs names the videos: leave out --ids, --data and --boxes')
     boxes, videos = '', _from_inputs(options, restored, log)
   else:
     directory = restored.data_folder(options.data)

@@ -15,7 +15,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
 from vidcap_jax.features import extractors
-from vidcap_jax.inference.inputs import split, videos_of
+from vidcap_jax.inference.inputs import sources_of, split, videos_of
 
 IDS = ('v0', 'v1', 'v2')
 
@@ -179,6 +179,18 @@ def test_commas_in_the_names_of_files(tmp_path, monkeypatch):
   assert split('gone,a, b.npy,,c.npy,gone') == ['gone', 'a, b.npy', 'c.npy', 'gone']
   assert split('image=a, b.npy,motion=c.npy') == ['image=a, b.npy', 'motion=c.npy']
   assert split('d,e,f.mp4,d,e') == ['d,e,f.mp4', 'd', 'e']
+
+
+def test_sources_are_the_files_of_videos_but_not_of_features(tmp_path):
+  (tmp_path / 'frames').mkdir()
+  for name in ('a.mp4', 'features.npy', 'frames/1.png', 'frames/2.png'):
+    (tmp_path / name).touch()
+  found = sources_of(f'{tmp_path}/a.mp4,{tmp_path}/frames', frame_rate='10')
+  assert found['a'] == tmp_path / 'a.mp4'
+  assert [file.name for file in found['frames'].files] == ['1.png', '2.png']
+  assert found['frames'].rate == 10
+  assert sources_of(f'{tmp_path}/features.npy') == {}
+  assert sources_of(f'image={tmp_path}/features.npy') == {}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_a_given_caption_is_escaped(tiny_run, tmp_path, capsys):
     (['--split=nowhere'], 'nowhere.*val'),
     (['--videos=/nowhere'], '--videos=/nowhere'),
     (['--inputs=a.npy', '--ids=v7'], '--inputs.*--ids'),
+    (['--inputs=a.npy', '--boxes=image'], '--inputs.*--boxes'),
     (['--boxes=image'], '--boxes=image.*sequence'),
     (['--caption= '], '--caption'),
     (['--decode=pass=first'], 'pass.*TemporalSpatial'),
