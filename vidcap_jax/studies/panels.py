@@ -77,7 +77,7 @@ def picture_form(extractor: str | None) -> tuple[bool, float]:
     network = networks.NETWORKS[extractors.get(extractor or '').network]
   except (extractors.ExtractorError, KeyError):
     return False, 1.0
-  if network.size is None:
+  if network.size is None or network.stretch:
     return True, 1.0
   return False, (network.scale or network.size) / network.size
 

@@ -30,6 +30,7 @@ def test_pictures_show_what_the_network_read(monkeypatch):
   plain = networks.NETWORKS['random']
   monkeypatch.setitem(networks.NETWORKS, 'random', dataclasses.replace(plain, size=224, scale=256))
   assert picture_form('random_grid') == (False, 256 / 224)
-  monkeypatch.setitem(networks.NETWORKS, 'random', dataclasses.replace(plain, size=None))
-  assert picture_form('random_grid') == (True, 1.0)
+  for whole in ({'size': None}, {'stretch': True}):
+    monkeypatch.setitem(networks.NETWORKS, 'random', dataclasses.replace(plain, **whole))
+    assert picture_form('random_grid') == (True, 1.0)
   assert picture_form(None) == picture_form('mine') == (False, 1.0)
