@@ -11,6 +11,7 @@ import os
 import pathlib
 import pickle
 import sys
+import threading
 import time
 from typing import Any
 
@@ -134,6 +135,18 @@ class _Store:
       self._report.write_text(json.dumps(dataclasses.asdict(report)))
 
 
+def end_with_parent() -> None:
+  """Ends this process when the one that has started it is gone, even while a compiler works."""
+  parent = os.getppid()
+
+  def watch():
+    while os.getppid() == parent:
+      time.sleep(0.5)
+    os._exit(1)
+
+  threading.Thread(target=watch, daemon=True).start()
+
+
 def main(arguments: list[str]) -> None:
   """Compiles the job in a file; see the module's docstring."""
   job_file, report_file = map(pathlib.Path, arguments)
@@ -146,4 +159,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == '__main__':
+  end_with_parent()
   main(sys.argv[1:])

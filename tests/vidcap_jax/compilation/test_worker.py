@@ -6,6 +6,9 @@ import json
 import pathlib
 import pickle
 import re
+import subprocess
+import sys
+import time
 
 import jax
 import pytest
@@ -16,6 +19,8 @@ from vidcap_jax.compilation.jobs import Selection, find_jobs
 from vidcap_jax.compilation.processes import run_job
 from vidcap_jax.compilation.topology import read_topology
 from vidcap_jax.training import compiled
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -142,11 +147,41 @@ def test_a_batch_that_does_not_divide_is_reported(jobs, on_cpu, tmp_path):
   assert '8 or 16' in report['error']
 
 
+def test_a_process_ends_with_the_one_that_started_it(tmp_path):
+  worker_code = (
+    'import os, pathlib, time\n'
+    'from vidcap_jax.compilation.worker import end_with_parent\n'
+    'end_with_parent()\n'
+    f'pathlib.Path({str(tmp_path)!r}, "id").write_text(str(os.getpid()))\n'
+    'time.sleep(100)\n'
+  )
+  code = f'import subprocess, sys\nsubprocess.run([sys.executable, "-c", {worker_code!r}])\n'
+  parent = subprocess.Popen([sys.executable, '-c', code], cwd=ROOT)
+  number = tmp_path / 'id'
+  try:
+    while not (number.is_file() and number.read_text()):
+      assert parent.poll() is None
+      time.sleep(0.1)
+  finally:
+    parent.kill()
+    parent.wait()
+  process = int(number.read_text())
+  deadline = time.monotonic() + 30
+  while _runs(process):
+    assert time.monotonic() < deadline
+    time.sleep(0.1)
+
+
+def _runs(process: int) -> bool:
+  status = pathlib.Path(f'/proc/{process}/stat')
+  return status.is_file() and status.read_text().rpartition(')')[2].split()[0] != 'Z'
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not importlib.util.find_spec('libtpu'), reason='extra tpu_compile')
 def test_a_step_for_tpus(jobs):
-  job = dataclasses.replace(jobs[0], low_effort=True)
+  job = jobs[0]
   report = run_job(job, topology.environment(job.topology), 800.0, lambda seconds: None)
   assert report.error == ''
   assert report.fits(job.topology.chip)
