@@ -1,7 +1,8 @@
 """Config files as modules, and the check that one defines what a command needs of it.
 
 The head of ``configs/common.py`` says what a config file defines. Training needs ``get_config``
-alone (``load_config``); the tables of papers and ``benchmarks.sizes`` need more (``load``).
+alone (``load_config``); the tables of papers, ``benchmarks.sizes`` and ``--mode=compile`` need more
+(``load``).
 """
 
 import contextvars

@@ -11,7 +11,7 @@ from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import AbstractStage
 from vidcap_jax.compilation.data_sizes import DataSizes
 from vidcap_jax.compilation.topology import Topology
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.inference.captioning import make_decoder
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.training.experiment import check_settings, stage_config
@@ -119,14 +119,22 @@ def find_jobs(
       continue
     with own_config.unlocked():
       own_config.data.dir = selection.data
-    source = own_config.source
-    read = data_sizes.from_data_set if selection.data else None
-    data = read(own_config) if read else data_sizes.from_config_file(source, own_config)
+    data = _read_sizes(own_config, selection)
     for program, length in _programs(own_config, data, selection.programs):
       jobs.append(Job(own_config, stage, program, length, data, topology, **options))
   if not jobs:
     notes.append('nothing to compile: the stages have none of the programs asked for')
   return jobs, notes
+
+
+def _read_sizes(config: ConfigDict, selection: Selection) -> DataSizes:
+  """Sizes of the data set of --data, or those that the config file states."""
+  if selection.data:
+    return data_sizes.from_data_set(config)
+  try:
+    return data_sizes.from_config_file(config.source, config)
+  except ConfigError as error:
+    raise ConfigError(f'{error}; or read the sizes of a data set with --data=DIR') from None
 
 
 def _programs(

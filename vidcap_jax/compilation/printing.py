@@ -81,7 +81,7 @@ def _estimate(report: Report, chip: Chip) -> str:
 def _collectives(contents: Contents) -> str:
   parts = []
   for c in sorted(contents.collectives, key=lambda c: -c.bytes):
-    where = f' in loops, e.g. {c.name[-70:]}' if c.in_loop else ''
+    where = f' in loops, e.g. {_end(c.name, 70)}' if c.in_loop else ''
     parts.append(f'{c.runs} {c.kind} of {_bytes(c.bytes)}{where}')
   return ' + '.join(parts) or 'no collectives'
 
@@ -98,11 +98,17 @@ def _remarks(report: Report, contents: Contents) -> Iterator[str]:
     largest = max(contents.copies, key=lambda b: b.bytes)
     yield f'copies of {_bytes(contents.copied_bytes)}, the largest {_buffer(largest)}'
   if contents.open_loops:
-    yield f'{contents.open_loops} loops may end sooner than they are counted'
+    loops = f'{contents.open_loops} loops' if contents.open_loops > 1 else 'a loop'
+    yield f'{loops} may end sooner than counted'
 
 
 def _buffer(buffer: Buffer) -> str:
-  return f'{_bytes(buffer.bytes)} {buffer.shape[:60]} {buffer.name[-90:]}'
+  return f'{_bytes(buffer.bytes)} {buffer.shape[:60]} {_end(buffer.name, 90)}'
+
+
+def _end(name: str, length: int) -> str:
+  """The last parts of an operation's name, as many as fit."""
+  return name if len(name) <= length else name[-length:].partition('/')[2] or name[-length:]
 
 
 def summary(reports: Sequence[Report], chip: Chip) -> str:
@@ -110,7 +116,8 @@ def summary(reports: Sequence[Report], chip: Chip) -> str:
   compiled = [report for report in reports if report.memory]
   fitting = [report for report in compiled if report.fits(chip)]
   fresh = sum(report.seconds for report in reports if not report.stored)
-  text = f'{len(reports)} programs: {len(compiled)} compile, {len(fitting)} fit'
+  programs = f'{len(reports)} program{"" if len(reports) == 1 else "s"}'
+  text = f'{programs}: {len(compiled)} compile, {len(fitting)} fit'
   if compiled:
     most = max(compiled, key=lambda r: r.memory.total if r.memory else 0)
     assert most.memory is not None

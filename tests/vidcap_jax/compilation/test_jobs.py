@@ -74,6 +74,13 @@ def test_wrong_selections(selection, message):
     found(load('configs/vatex_fusion.py'), **selection)
 
 
+def test_a_config_file_without_sizes():
+  config = tiny.get_config()
+  config.source = 'tests/tiny.py'
+  with pytest.raises(ConfigError, match='tests/tiny.py.*STREAMS.*--data=DIR'):
+    found(config)
+
+
 def test_settings_are_checked_before_anything_is_compiled():
   config = load('configs/quickstart.py')
   config.optimizer.name = 'adma'

@@ -76,7 +76,8 @@ def test_nothing_is_said_of_what_a_program_does_not_have():
   [
     ({'host_calls': ['outfeed', 'outfeed']}, 'host: outfeed'),
     ({'float64': 2}, '2 results in float64'),
-    ({'open_loops': 1}, '1 loops'),
+    ({'open_loops': 1}, 'a loop may end'),
+    ({'open_loops': 2}, '2 loops may end'),
     ({'collectives': []}, 'no collectives'),
     (
       {'copies': [Buffer(2**21, 'f32[9]', 'attention')], 'copied_bytes': 44_000_000},
@@ -148,3 +149,10 @@ def test_the_largest_arrays_of_a_program_that_the_compiler_refuses():
   failed = Report('xe', 'step', 21, error='E', out_of_memory=True, arrays=tuple(BUFFERS))
   _, second = printing.report_lines(failed, CHIP)
   assert 'all chips together: 9 GB f32[6720,334821] jit(train_step)/logits' in second
+
+
+def test_a_long_name_is_cut_at_a_part():
+  name = f'jit(train_step)/{"x" * 60}/{"y" * 60}/lstm1_state/reduce_sum'
+  line = line_of(collectives=[Collective('all-reduce', True, 1, 21, 5000, name)])
+  assert 'e.g. lstm1_state/reduce_sum' in line.replace(f'{"y" * 60}/', '')
+  assert 'xxx' not in line
