@@ -141,7 +141,9 @@ def base() -> ConfigDict:
   # in bfloat16, on GPUs TensorFloat-32 for the first two; CPUs always compute in float32.
   c.runtime.matmul_precision = 'high'
   c.runtime.check_nans = False  # stop at the operation that makes the first NaN; much slower
-  c.runtime.compilation_cache = ''  # folder where compiled programs are kept between runs; '': none
+  # Where compiled programs are kept between runs: auto (~/.cache/vidcap_jax/programs, in
+  # XDG_CACHE_HOME if that is set) | a folder | '' (nowhere).
+  c.runtime.compilation_cache = 'auto'
 
   c.decode = ConfigDict()  # how captions are made in evaluation and prediction
   c.decode.method = 'beam'  # beam | greedy | sample

@@ -20,7 +20,7 @@ from vidcap_jax.cli.print_config import config_text
 from vidcap_jax.compilation import command
 from vidcap_jax.compilation.jobs import Selection
 from vidcap_jax.decoding.ensemble import check_weights
-from vidcap_jax.distributed import runtime
+from vidcap_jax.distributed import compilation_cache, runtime
 from vidcap_jax.distributed.mesh import is_main, layout, make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import evaluate
@@ -153,8 +153,10 @@ def _checkpoints() -> tuple[list[epath.Path], list[float] | None]:
 def _restored(paths: Sequence[epath.Path], mesh: Mesh) -> list[Restored]:
   """Restores the checkpoints; of an ensemble, the settings of the first one apply."""
   members = [restore.restore(path, mesh, command_line.DECODE.value) for path in paths]
-  # The checkpoint's runtime settings apply, but not the cache folder of the training machine.
-  runtime.apply({**members[0].config.get('runtime', {}), 'compilation_cache': ''})
+  settings = members[0].config.get('runtime', {})
+  # A folder that the checkpoint names is one of the machine that trained it.
+  cache = settings.get('compilation_cache') and compilation_cache.AUTO
+  runtime.apply({**settings, 'compilation_cache': cache or ''})
   return members
 
 

@@ -1,34 +1,28 @@
 """Settings of JAX: precision of matrix products, NaN checks, the compilation cache."""
 
-import pathlib
 from collections.abc import Mapping
 
 import jax
 
+from vidcap_jax.distributed import compilation_cache
 from vidcap_jax.errors import ConfigError
 
 PRECISIONS = ('default', 'high', 'highest')
 
 
 def apply(settings: Mapping) -> None:
-  """Applies ``config.runtime`` to this process; {} stands for the defaults.
+  """Applies ``config.runtime`` to this process; {} stands for the defaults of early configs.
 
   Raises:
     ConfigError: an unknown precision, or a folder for compiled programs that can't be made.
   """
   precision = settings.get('matmul_precision', PRECISIONS[1])
-  folder = settings.get('compilation_cache', '')
   check_precision(precision)
   jax.config.update('jax_default_matmul_precision', precision)
   # Settings that are off here keep the values of JAX's environment variables.
   if settings.get('check_nans', False):
     jax.config.update('jax_debug_nans', True)
-  if folder:
-    try:
-      pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-      raise ConfigError(f'config.runtime.compilation_cache={folder}: {error.strerror}') from None
-    jax.config.update('jax_compilation_cache_dir', folder)
+  compilation_cache.use(settings.get('compilation_cache', ''))
 
 
 def check_precision(precision: str) -> None:

@@ -45,22 +45,27 @@ def test_one_process_exports(command, monkeypatch):
   assert re.search('^error: --mode=export .*one process.* 2: ', err)
 
 
-def test_what_a_checkpoint_says_of_the_runtime(command, monkeypatch):
+@pytest.mark.parametrize(
+  ('saved', 'applied'),
+  [
+    ({'compilation_cache': '/dev/null/programs'}, 'auto'),
+    ({'compilation_cache': 'auto'}, 'auto'),
+    ({'compilation_cache': ''}, ''),
+    ({}, ''),  # from before the key existed
+  ],
+)
+def test_what_a_checkpoint_says_of_the_runtime(saved, applied, command, monkeypatch):
   """How to compute; not where its machine kept compiled programs."""
-  runtime = {'matmul_precision': 'highest', 'compilation_cache': '/dev/null/programs'}
+  runtime = {'matmul_precision': 'highest', **saved}
   of_training = types.SimpleNamespace(config=ConfigDict({'runtime': runtime}))
   monkeypatch.setattr(restore, 'find_checkpoint', lambda path: path)
   monkeypatch.setattr(restore, 'restore', lambda *_: of_training)
-  before = jax.config.jax_default_matmul_precision
-  applied = []
-  monkeypatch.setattr(
-    modes.predict, 'predict', lambda *_: applied.append(jax.config.jax_default_matmul_precision)
-  )
-  try:
-    code, _, err = command('--mode=predict', '--checkpoint=C', '--inputs=I')
-  finally:
-    jax.config.update('jax_default_matmul_precision', before)
-  assert (code, err, applied) == (0, '', ['highest'])
+  found = []
+  monkeypatch.setattr(modes.runtime, 'apply', found.append)
+  monkeypatch.setattr(modes.predict, 'predict', lambda *_: len(found) - 1)
+  code, _, err = command('--mode=predict', '--checkpoint=C', '--inputs=I')
+  assert (code, err) == (0, '')
+  assert found == [{'matmul_precision': 'highest', 'compilation_cache': applied}]
 
 
 @pytest.mark.parametrize('good', [True, False])
