@@ -86,17 +86,19 @@ def write(
   extractor_of = {stream.name: stream.extractor for stream in restored.streams}
   entries, body = [], []
   names = pages.file_names([e.video.video_id for e in explained])
-  for name, one, video in zip(names, explained, chosen, strict=True):
-    streams = {a.axes.stream for a in one.attentions.values()}
+  for name, result, video in zip(names, explained, chosen, strict=True):
+    streams = {a.axes.stream for a in result.attentions.values()}
     gallery = load_gallery(video, streams, extractor_of)
     for note in gallery.notes:
       log(note)
     picture = output / f'{name}.png'
-    attention_figure.draw(one, video, gallery, picture)
-    arrays = {n: a.weights for n, a in one.attentions.items()}
-    _save_arrays(output / f'{name}.npz', {'caption': np.array(one.words, dtype=str), **arrays})
-    entries.append(report(one, video, {'picture': f'{name}.png', 'weights': f'{name}.npz'}))
-    body.append(pages.section(one.video.video_id, [one.caption], picture, one.video.captions))
+    attention_figure.draw(result, video, gallery, picture)
+    arrays = {n: a.weights for n, a in result.attentions.items()}
+    _save_arrays(output / f'{name}.npz', {'caption': np.array(result.words, dtype=str), **arrays})
+    entries.append(report(result, video, {'picture': f'{name}.png', 'weights': f'{name}.npz'}))
+    body.append(
+      pages.section(result.video.video_id, [result.caption], picture, result.video.captions)
+    )
   title = f'Attention of {restored.path}'
   pages.write(output, 'attention', title, str(restored.path), entries, body)
 

@@ -41,7 +41,7 @@ class Choice:
   Attributes:
     explained: its caption, with the attention that chooses.
     middle: the frame that the first pass reads from; None for a model that reads once.
-    frames: frame -> the words for which it is chosen; '' for a choice that all words share.
+    frames: frame -> the words for which it is chosen, none for a choice that all words share.
     first: the caption after the first pass; None for a model that reads once.
   """
 
@@ -72,11 +72,12 @@ def check_chooses(restored: Restored) -> None:
 def choose(restored: Restored, chosen: Sequence[Chosen]) -> list[Choice]:
   """The key frames of videos, and of a model with passes both captions."""
   of_videos = [c.video for c in chosen]
-  last = explain(restored, of_videos)
+  second_pass = explain(restored, of_videos)
   if 'picks' in declared_axes(restored)[NAME].axes:
-    return [Choice(e, None, _picked(e), None) for e in last]
-  first = explain(after_first_pass(restored), of_videos)
-  return [_refocused(restored, one, two) for one, two in zip(first, last, strict=True)]
+    return [Choice(explained, None, _picked(explained), None) for explained in second_pass]
+  first_pass = explain(after_first_pass(restored), of_videos)
+  pairs = zip(first_pass, second_pass, strict=True)
+  return [_refocused(restored, first, second) for first, second in pairs]
 
 
 def after_first_pass(restored: Restored) -> Restored:
@@ -86,14 +87,14 @@ def after_first_pass(restored: Restored) -> Restored:
   return dataclasses.replace(restored, config=config)
 
 
-def _refocused(restored: Restored, first: Explained, last: Explained) -> Choice:
-  frames = last.attentions[NAME].weights.shape[1]
-  given = restored.key_frames.get(last.video.video_id, -1)
+def _refocused(restored: Restored, first: Explained, second: Explained) -> Choice:
+  frames = second.attentions[NAME].weights.shape[1]
+  given = restored.key_frames.get(second.video.video_id, -1)
   key = given
-  if given < 0 and last.words:  # the weights are the same at all words
-    key = int(last.attentions[NAME].weights[0].argmax())
+  if given < 0 and second.words:  # the weights are the same at all words
+    key = int(second.attentions[NAME].weights[0].argmax())
   chosen: dict[int, list[str]] = {} if key < 0 else {key: []}
-  return Choice(last, frames // 2, chosen, first.caption)
+  return Choice(second, frames // 2, chosen, first.caption)
 
 
 def _picked(explained: Explained) -> dict[int, list[str]]:

@@ -217,10 +217,10 @@ def plot(
     panels[1].set_title('share of the words of these classes')
     if not result['attentions']:
       continue
-    shown = [c for c in CLASSES if any(c in by for by in result['attentions'].values())]
+    shown = [c for c in CLASSES if any(c in found for found in result['attentions'].values())]
     heights = {
-      name: [by[c]['share_of_largest'] if c in by else None for c in shown]
-      for name, by in result['attentions'].items()
+      name: [found[c]['share_of_largest'] if c in found else None for c in shown]
+      for name, found in result['attentions'].items()
     }
     panels[2].set_visible(True)
     bars(panels[2], shown, heights)
@@ -229,9 +229,9 @@ def plot(
     weighted = [name for name in result['attentions'] if name in names]
     for panel, name in zip(panels[3:], weighted):
       panel.set_visible(True)
-      by = result['attentions'][name]
+      found = result['attentions'][name]
       layers = {
-        layer: [by[c]['weights'][i] if c in by else None for c in shown]
+        layer: [found[c]['weights'][i] if c in found else None for c in shown]
         for i, layer in enumerate(names[name])
       }
       bars(panel, shown, layers)
