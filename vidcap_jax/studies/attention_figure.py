@@ -106,24 +106,24 @@ def _frames_panel(
   seconds = seconds_of(chosen, attention, T)
   columns = max(6, L)
   wide = columns * CELL
-  shown = min(T, columns)
-  middles = ((np.arange(shown) + 0.5) * T / shown).astype(int)
+  every = max(1, -(-T // (2 * columns)))  # frames from one picture to the next
+  pictured = range(every // 2, T, every)
   stream = attention.axes.stream
-  images = [gallery.at.get((stream, seconds[t])) if seconds else None for t in middles]
+  images = [gallery.at.get((stream, seconds[t])) if seconds else None for t in pictured]
   has_pictures = any(image is not None for image in images)
-  strip = min(wide / shown, CELL) if has_pictures else 0.0
+  strip = min(every * wide / T, CELL) if has_pictures else 0.0
 
   def draw(place):
-    for i, image in enumerate(images if has_pictures else ()):
-      middle = LEFT + (i + 0.5) * wide / shown
+    for t, image in zip(pictured, images if has_pictures else ()):
+      middle = LEFT + (t + 0.5) * wide / T  # of the frame's column of weights
       show(place(middle - strip / 2, 0, strip * 0.97, strip), image)
     matrix = place(LEFT, strip + 0.03, wide, LINE * max(L, 1))
     if not L:
       return
     matrix.imshow(weights, aspect='auto', cmap=HEAT, vmin=0, vmax=max(weights.max(), 1e-9))
     matrix.set_yticks(range(L), explained.words, fontsize=8)
-    ticks = np.unique(np.linspace(0, T - 1, min(T, columns)).astype(int))
-    matrix.set_xticks(ticks, [frame_label(chosen, attention, int(t)) for t in ticks], fontsize=7)
+    labels = [frame_label(chosen, attention, t) for t in pictured]
+    matrix.set_xticks(pictured, labels, fontsize=7)
     for word, pick, t in np.argwhere(picks > 0.5) if picks is not None else ():
       matrix.text(t, word, str(pick + 1), fontsize=7, color='#2e7d32', ha='center', va='center')
 
