@@ -112,7 +112,9 @@ def _compile(
   )
   report = found.report
   if report.fits(job.topology.chip):
-    log(f'{job.name}: the largest batch that fits is {report.batch_per_chip} a chip ({tried})')
+    more = ', and more may' if found.more_may_fit else ''
+    batch = f'{report.batch_per_chip} a chip{more}'
+    log(f'{job.name}: the largest batch that fits is {batch} ({tried})')
   return report
 
 

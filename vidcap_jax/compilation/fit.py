@@ -6,7 +6,7 @@ from collections.abc import Callable
 from vidcap_jax.compilation.jobs import DECODERS, Job
 from vidcap_jax.compilation.report import Report
 
-_MOST = 2**16  # rows of a chip that are tried
+MOST = 2**16  # rows of a chip that are tried
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,10 +16,12 @@ class LargestBatch:
   Attributes:
     report: of the program with the largest batch that fits; of the smallest batch if none does.
     tried: rows of each chip -> MiB of its memory, None where it did not compile.
+    more_may_fit: whether the search ended at ``MOST`` rows before a batch did not fit.
   """
 
   report: Report
   tried: dict[int, float | None]
+  more_may_fit: bool = False
 
 
 def largest_batch(job: Job, compile_job: Callable[[Job], Report]) -> LargestBatch:
@@ -35,14 +37,16 @@ def largest_batch(job: Job, compile_job: Callable[[Job], Report]) -> LargestBatc
   unit = _unit(job)
   search = _Search(job, compile_job, unit)
   fits, exceeds = 0, 0  # rows of a chip, in units
-  size = max(1, round(job.rows / job.data_axis / unit))
-  while not exceeds and size * unit <= _MOST:
+  size = min(max(1, round(job.rows / job.data_axis / unit)), MOST // unit)
+  while not exceeds and size * unit <= MOST:
     if search.fits(size):
       fits, size = size, 2 * size
     elif search.stopped:
       return search.result(size)
     else:
       exceeds = size
+  if not exceeds:
+    return dataclasses.replace(search.result(fits), more_may_fit=True)
   while exceeds - fits > max(1, fits // 16):
     size = _next(search, fits, exceeds)
     if search.fits(size):

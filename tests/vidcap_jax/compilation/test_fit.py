@@ -6,7 +6,7 @@ import pytest
 
 from tests import tiny
 from vidcap_jax.compilation import data_sizes
-from vidcap_jax.compilation.fit import largest_batch
+from vidcap_jax.compilation.fit import MOST, largest_batch
 from vidcap_jax.compilation.jobs import Job
 from vidcap_jax.compilation.report import Report
 from vidcap_jax.compilation.topology import read_topology
@@ -61,6 +61,14 @@ def test_no_batch_fits(job):
   found = largest_batch(job, Compiler(20.0, 1.0))
   assert found.report.batch_per_chip == 1
   assert not found.report.fits(job.topology.chip)
+
+
+def test_a_search_ends_somewhere(job):
+  found = largest_batch(job, Compiler(0.0, 1e-6))
+  assert found.report.batch_per_chip == MOST
+  assert found.more_may_fit
+  assert largest_batch(job.with_rows(9 * MOST), Compiler(0.0, 1e-6)).report.batch_per_chip == MOST
+  assert not largest_batch(job, Compiler(1.0, 0.1)).more_may_fit
 
 
 def test_another_failure_ends_the_search(job):
