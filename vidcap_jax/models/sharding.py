@@ -1,11 +1,17 @@
-"""How parameters and optimiser state are sharded, by the setting ``mesh.params``.
+"""How parameters and optimiser state are sharded.
+
+``mesh.params`` is for the parameters:
 
   replicated  every device holds a copy of all of them
   vocabulary  arrays with a vocabulary axis are sharded along it over the mesh axis ``model``
   full        every array is sharded over ``data``, along its largest axis that divides evenly
 
-Arrays that don't divide evenly are replicated. An optimiser's moments are sharded as their
-parameters.
+``mesh.optimizer`` is for the optimiser's moments and for the computation of the update:
+
+  as_params   as the parameters are
+  sharded     over ``data`` too, along the largest axis that divides evenly and is not sharded yet
+
+Arrays that don't divide evenly are replicated.
 """
 
 import math
@@ -19,12 +25,19 @@ from vidcap_jax.distributed.mesh import replicated
 from vidcap_jax.errors import ConfigError
 
 CHOICES = ('replicated', 'vocabulary', 'full')
+OPTIMIZER_CHOICES = ('as_params', 'sharded')
 
 
 def check_choice(how: str) -> None:
   """Raises ConfigError if ``how`` is none of ``CHOICES``."""
   if how not in CHOICES:
     raise ConfigError(f'unknown mesh.params {how!r}; known: {", ".join(CHOICES)}')
+
+
+def check_optimizer_choice(how: str) -> None:
+  """Raises ConfigError if ``how`` is none of ``OPTIMIZER_CHOICES``."""
+  if how not in OPTIMIZER_CHOICES:
+    raise ConfigError(f'unknown mesh.optimizer {how!r}; known: {", ".join(OPTIMIZER_CHOICES)}')
 
 
 def param_shardings(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> Any:
@@ -48,6 +61,35 @@ def param_shardings(how: str, mesh: Mesh, size: int, init: Callable[[int], Any])
   if how == 'full':
     return jax.tree.map(lambda x: _along(x, _largest(x, mesh.shape['data']), 'data', mesh), params)
   return jax.tree.map(lambda _: replicated(mesh), params)
+
+
+def moment_shardings(how: str, mesh: Mesh, shapes: Any, params: Any) -> Any:
+  """The sharding of each moment of an optimiser, a tree like the parameters.
+
+  Args:
+    how: one of ``OPTIMIZER_CHOICES``.
+    mesh: of all devices.
+    shapes: abstract parameters.
+    params: their shardings.
+
+  Raises:
+    ConfigError: an unknown choice.
+  """
+  check_optimizer_choice(how)
+  if how == 'as_params':
+    return params
+  return jax.tree.map(lambda x, sharding: _over_data(x, sharding, mesh), shapes, params)
+
+
+def _over_data(x: jax.ShapeDtypeStruct, sharding: NamedSharding, mesh: Mesh) -> NamedSharding:
+  """The sharding with a further axis of x over ``data``, if there is one that divides evenly."""
+  spec = [*sharding.spec, *[None] * (len(x.shape) - len(sharding.spec))]
+  free = [1 if name else size for name, size in zip(spec, x.shape)]
+  axis = _largest(jax.ShapeDtypeStruct(tuple(free), x.dtype), mesh.shape['data'])
+  if axis < 0 or free[axis] == 1 or 'data' in spec:
+    return sharding
+  spec[axis] = 'data'
+  return NamedSharding(mesh, PartitionSpec(*spec[: max(i for i, n in enumerate(spec) if n) + 1]))
 
 
 def vocabulary_axes(init: Callable[[int], Any]) -> Any:

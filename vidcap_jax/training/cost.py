@@ -68,9 +68,28 @@ def _by_xla(program: core.ClosedJaxpr) -> Cost:
 
   The program is lowered for the CPU, since only that backend counts a program that is not compiled.
   """
+  program = _without_constraints(program)
   shapes = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in program.jaxpr.invars]
   with jax.default_device(jax.local_devices(backend='cpu')[0]):
     return _read(jax.jit(core.jaxpr_as_fun(program)).lower(*shapes).cost_analysis())
+
+
+def _without_constraints(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
+  """The program without constraints on shardings, which name devices that are not the CPU's."""
+  same: dict[Any, Any] = {}
+  kept = []
+
+  def unconstrained(atoms):
+    return [same.get(atom, atom) if isinstance(atom, core.Var) else atom for atom in atoms]
+
+  for equation in program.jaxpr.eqns:
+    read = unconstrained(equation.invars)
+    if equation.primitive.name == 'sharding_constraint':
+      same[equation.outvars[0]] = read[0]
+    else:
+      kept.append(equation.replace(invars=read))
+  outputs = unconstrained(program.jaxpr.outvars)
+  return program.replace(jaxpr=program.jaxpr.replace(eqns=kept, outvars=outputs))
 
 
 def _read(analysis: Mapping[str, float] | None) -> Cost:

@@ -224,7 +224,7 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   Raises:
     DataError: ``order`` names a stage that ``stages`` lacks.
     ConfigError: an unknown key, a value of another type, an unknown ``task``, ``data.cache`` or
-      ``mesh.params``, or a change of a setting of the whole run.
+      ``mesh.params`` or ``mesh.optimizer``, or a change of a setting of the whole run.
   """
   if stage not in config.stages:
     raise DataError(
@@ -249,6 +249,7 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
     )
   cache.check_mode(merged.data.cache)
   sharding.check_choice(merged.mesh.params)
+  sharding.check_optimizer_choice(merged.mesh.get('optimizer', 'as_params'))
   return merged
 
 

@@ -1,6 +1,7 @@
 """Optimisers and learning-rate schedules by config."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 import jax.numpy as jnp
@@ -132,3 +133,28 @@ def make_optimizer(section: Mapping, schedule: optax.Schedule) -> optax.Gradient
   if not s.clip_norm:
     return rule
   return optax.chain(optax.clip_by_global_norm(s.clip_norm), rule)
+
+
+def keeps_finite(section: Mapping) -> bool:
+  """Whether gradients of a finite norm always give a finite update, from finite state.
+
+  A finite float32 norm bounds each gradient g by 2e19 and its square by 4e38. The moments of Adam
+  and RMSProp are weighted means of g and g^2, so they are finite. A quotient is at most g / eps, or
+  g / sqrt(eps) for RMSProp, and momentum sums to at most 1 / (1 - momentum) times its largest
+  term. The bounds below keep the products of these with the learning rate under 3e38, and decay
+  below the parameter itself. They hold for any usual setting.
+
+  Args:
+    section: ``optimizer`` of the stage's config, see ``OptimizerConfig``.
+  """
+  s = read_section(OptimizerConfig, section, 'optimizer')
+  shares = (s.schedule.warmup_start, s.schedule.factor, s.schedule.final)
+  decays = {'adam': (s.b1, s.b2), 'adamw': (s.b1, s.b2), 'rmsprop': (s.b2, s.momentum)}
+  return (
+    0 <= s.learning_rate <= 1e3
+    and all(0 <= share <= 1 for share in shares)
+    and all(0 <= decay <= 1 - 1e-5 for decay in decays.get(s.name, (s.momentum,)))
+    and (s.name == 'sgd' or 1e-12 <= s.eps <= 1)
+    and 0 <= s.learning_rate * s.weight_decay <= 1
+    and 0 <= s.clip_norm < math.inf
+  )

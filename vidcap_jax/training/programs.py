@@ -5,6 +5,7 @@ Nothing is read or computed, so that they can be compiled or counted without dat
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import optax
@@ -96,7 +97,10 @@ def make_programs(
     return initial_state(key, module, example, objective, optimizer, videos, most_captions)
 
   shapes = jax.eval_shape(initialise, jax.random.key(0))
-  shardings = _state_shardings(config, module, streams, shapes, optimizer, mesh)
+  params = _param_shardings(config, module, streams, mesh)
+  how = config.mesh.get('optimizer', 'as_params')
+  moments = sharding.moment_shardings(how, mesh, shapes.params, params)
+  shardings = state_shardings(shapes, optimizer, params, mesh, moments)
   steps = sizes.steps_per_epoch, sizes.total_steps
   return StagePrograms(
     objective=objective,
@@ -104,24 +108,21 @@ def make_programs(
     initialise=initialise,
     state_shapes=shapes,
     state_shardings=shardings,
-    train_step=make_train_step(config, objective, optimizer, streams, *steps, shardings),
+    train_step=make_train_step(
+      *(config, objective, optimizer, streams, *steps, shardings),
+      moments=None if how == 'as_params' else moments,
+    ),
     sample_steps=make_sample_steps(config, objective, streams, sizes.total_steps),
   )
 
 
-def _state_shardings(
-  config: ConfigDict,
-  module: nn.Module,
-  streams: Sequence[Stream],
-  shapes: TrainState,
-  optimizer: optax.GradientTransformation,
-  mesh: Mesh,
-) -> TrainState:
-  """A sharding for each array of the state, by ``mesh.params``."""
+def _param_shardings(
+  config: ConfigDict, module: nn.Module, streams: Sequence[Stream], mesh: Mesh
+) -> Any:
+  """A sharding for each parameter, by ``mesh.params``."""
   params_by_size = restore.params_by_size(streams, config)
   words = module.config.vocab_size
-  params = sharding.param_shardings(config.mesh.params, mesh, words, params_by_size)
-  return state_shardings(shapes, optimizer, params, mesh)
+  return sharding.param_shardings(config.mesh.params, mesh, words, params_by_size)
 
 
 def step_lengths(config: ConfigDict, length: int) -> list[int]:

@@ -17,6 +17,7 @@ from vidcap_jax.distributed.mesh import replicated
 from vidcap_jax.models.captioner import Inputs, init_params
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.training.optimizer import keeps_finite
 
 Array = jax.Array
 
@@ -83,7 +84,11 @@ def initial_state(
 
 
 def state_shardings(
-  state: TrainState, optimizer: optax.GradientTransformation, params: Any, mesh: Mesh
+  state: TrainState,
+  optimizer: optax.GradientTransformation,
+  params: Any,
+  mesh: Mesh,
+  moments: Any = None,
 ) -> TrainState:
   """A sharding for each array of a training state.
 
@@ -91,16 +96,17 @@ def state_shardings(
     state: abstract.
     optimizer: that its ``opt_state`` is of.
     params: a sharding for each parameter; the rest, counts and the objective's, is replicated.
+    moments: a sharding of the optimiser's moments of each parameter; None: that of the parameter.
   """
   everywhere = jax.tree.map(lambda _: replicated(mesh), state)
-  moments = optax.tree.map_params(
+  opt_state = optax.tree.map_params(
     optimizer,
     lambda _, sharding: sharding,
     state.opt_state,
-    params,
+    params if moments is None else moments,
     transform_non_params=lambda _: replicated(mesh),
   )
-  return everywhere.replace(params=params, opt_state=moments)
+  return everywhere.replace(params=params, opt_state=opt_state)
 
 
 def replace_fixed(tree: Any, names: Sequence[str], function: Callable[[Array], Array]) -> Any:
@@ -124,15 +130,22 @@ def make_train_step(
   steps_per_epoch: int,
   total_steps: int,
   shardings: TrainState | None = None,
+  moments: Any = None,
 ) -> jax.stages.Wrapped:
   """A jitted function (state, batch) -> state, report; the state given to it is used up.
 
-  The new state is sharded as ``shardings`` says, see ``vidcap_jax.models.sharding``.
+  The new state is sharded as ``shardings`` says, see ``vidcap_jax.models.sharding``. ``moments``, a
+  sharding for each parameter, is that of gradients and updates; None leaves it to the compiler,
+  as does None for ``shardings``.
 
   Parameters that the objective holds fixed have gradients of exactly 0, and are not changed by the
   optimiser either (its weight decay would). An update that is not finite is left out and counted.
+  Where the norm of the gradients decides (``keeps_finite``), the update is computed and selected
+  in one pass over the state, since nothing has to be known of the whole update before.
   The report holds the objective's scalars, smooth_loss, grad_norm, finite and skipped.
   """
+
+  norm_decides = keeps_finite(config.optimizer)
 
   def train_step(state, batch):
     key, inputs = key_and_inputs(config, streams, total_steps, state.step, batch)
@@ -143,11 +156,16 @@ def make_train_step(
       return objective.loss(params, batch, inputs, key, epoch, state.objective_state)
 
     (_, (report, objective_state)), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
+    if shardings is not None and moments is not None:
+      # First as the parameters: otherwise the backward pass itself would be sharded as the moments.
+      grads = jax.lax.with_sharding_constraint(grads, shardings.params)
+      grads = jax.lax.with_sharding_constraint(grads, moments)
     norm = optax.tree.norm(grads)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     updates = replace_fixed(updates, objective.fixed_params, jnp.zeros_like)
     loss = report['loss']
-    finite = jnp.isfinite(jnp.stack([loss, norm, optax.tree.norm(updates)])).all()
+    sizes = [loss, norm, *([] if norm_decides else [optax.tree.norm(updates)])]
+    finite = jnp.isfinite(jnp.stack(sizes)).all()
     new = (optax.apply_updates(state.params, updates), opt_state, objective_state)
     old = (state.params, state.opt_state, state.objective_state)
     params, opt_state, objective_state = jax.tree.map(

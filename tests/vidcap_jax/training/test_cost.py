@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from vidcap_jax.training.cost import cost_of, cost_of_traced
@@ -74,3 +75,17 @@ def test_a_program_of_another_backend_is_counted_on_the_cpu():
   counted = cost_of_traced(traced, traced.lower())
   assert counted.flops > 3 * 21 * PRODUCT
   assert cost_of_traced(traced, _Uncounted()) == counted
+
+
+def test_constraints_on_shardings_cost_nothing():
+  """They may name devices that are not there, so that they are left out of what is counted."""
+  mesh = jax.sharding.Mesh(np.array(jax.devices()[:8]), ('data',))
+  sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec('data'))
+  constrain = lambda x: jax.lax.with_sharding_constraint(x, sharding)  # noqa: E731
+  product = lambda x, wrap: wrap(wrap(x) @ x)  # noqa: E731
+  x = jnp.ones((64, 64))
+  costs = [
+    cost_of_traced(jax.jit(functools.partial(product, wrap=wrap)).trace(x)).flops
+    for wrap in (constrain, lambda x: x)
+  ]
+  assert costs[0] == costs[1] == pytest.approx(2 * 64**3, rel=0.05)

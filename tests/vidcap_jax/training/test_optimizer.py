@@ -4,8 +4,15 @@ import numpy as np
 import optax
 import pytest
 
+from configs import common
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.training.optimizer import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
+from vidcap_jax.training.optimizer import (
+  OPTIMIZERS,
+  SCHEDULES,
+  keeps_finite,
+  make_optimizer,
+  make_schedule,
+)
 
 STEPS = 10  # of an epoch
 TOTAL = 200
@@ -180,3 +187,59 @@ def test_unknown_keys_are_refused():
     rates([0], warmup_epoch=2.0)
   with pytest.raises(ConfigError, match='optimizer.weight_deccay:.*optimizer.weight_decay'):
     make_optimizer(settings('adam', weight_deccay=0.1), optax.constant_schedule(0.1))
+
+
+LARGEST = np.float32(1.8e19)  # its square is finite
+
+
+def updates_of(settings, gradients):
+  """All updates and states of an optimiser on gradients of equal elements, one after another."""
+  section = common.base().optimizer
+  section.update(settings)
+  optimizer = make_optimizer(section, make_schedule(section, STEPS, TOTAL))
+  params = jnp.array([0.0, 1.0, -2.0])
+  state, found = optimizer.init(params), []
+  for size in gradients:
+    grads = jnp.array([size, -size / 3, 0.0], jnp.float32)
+    updates, state = optimizer.update(grads, state, params)
+    found.append((updates, state))
+  return section, found
+
+
+@pytest.mark.parametrize('clip', [0.0, 5.0])
+@pytest.mark.parametrize(
+  'settings',
+  [
+    {'name': 'adam'},
+    {'name': 'adam', 'learning_rate': 1e3, 'b1': 0.0, 'b2': 1 - 1e-5, 'eps': 1e-12},
+    {'name': 'adamw', 'weight_decay': 1.0, 'learning_rate': 1.0},
+    {'name': 'rmsprop', 'momentum': 0.99999, 'learning_rate': 1e3, 'eps': 1e-12},
+    {'name': 'sgd', 'momentum': 0.99999, 'learning_rate': 1e3},
+  ],
+)
+def test_finite_gradients_give_finite_updates(settings, clip):
+  gradients = [LARGEST, LARGEST, 0.0, 1e-45, 1e-30, -LARGEST, 1.0]
+  section, found = updates_of({**settings, 'clip_norm': clip}, gradients)
+  assert keeps_finite(section)
+  for leaf in jax.tree.leaves(found):
+    assert np.isfinite(leaf).all()
+
+
+@pytest.mark.parametrize(
+  ('settings', 'gradients'),
+  [
+    ({'learning_rate': np.nan}, [1.0]),
+    ({'learning_rate': np.inf}, [1.0]),
+    ({'eps': 0.0}, [0.0]),
+    ({'b1': 1.0}, [1.0]),
+    ({'b2': 1.0}, [1.0]),
+    ({'name': 'sgd', 'learning_rate': 1e30}, [LARGEST]),
+    ({'name': 'sgd', 'momentum': 1e10}, [LARGEST, LARGEST, LARGEST, LARGEST]),
+    ({'name': 'rmsprop', 'eps': 0.0}, [0.0]),
+    ({'schedule': {'name': 'step', 'factor': np.inf, 'start_epoch': 0.0}}, [1.0]),
+  ],
+)
+def test_settings_with_which_they_do_not(settings, gradients):
+  section, found = updates_of({'clip_norm': 0.0, **settings}, gradients)
+  assert not all(np.isfinite(updates).all() for updates, _ in found)
+  assert not keeps_finite(section)

@@ -131,3 +131,42 @@ def test_a_config_from_before_these_keys_starts_anew():
     del c.train.first_epoch, c.train.annealed
   step = jnp.int32(6)
   assert (epoch_at(c, step, 4), progress_at(c, step, 12)) == (1.5, 0.5)
+
+
+@pytest.mark.parametrize(
+  ('eps', 'size', 'norms'), [(1e-8, 1.0, 1), (1e-8, np.inf, 1), (0.0, 1.0, 2), (0.0, 0.0, 2)]
+)
+def test_an_update_that_is_not_finite_is_left_out(eps, size, norms):
+  """Without an eps, 0 / 0 in Adam is not finite though gradients are: its norm shows it."""
+  params = {'words': jnp.full(4, 2.0)}
+
+  def loss(params, batch, inputs, key, epoch, state):
+    value = (params['words'] * batch['size']).sum()
+    return value, ({'loss': value}, {'sum': state['sum'] + value})
+
+  config = common.base()
+  config.optimizer.eps = eps
+  optimizer = make_optimizer(config.optimizer, make_schedule(config.optimizer, 1, 1))
+  zero = jnp.int32(0)
+  state = steps.TrainState(
+    zero, params, optimizer.init(params), {'sum': jnp.zeros(())}, jnp.int32(0), jnp.zeros(())
+  )
+  batch = {
+    'features': {},
+    'masks': {},
+    'category': None,
+    'key_frame': None,
+    'size': jnp.float32(size),
+  }
+  run = steps.make_train_step(config, Objective(loss), optimizer, (), 1, 1)
+  before = jax.device_get(state)
+  # Adam has a root too, and clipping takes the norm of the gradients again, which XLA merges.
+  assert str(run.trace(state, batch).jaxpr).count('sqrt') == norms + 2
+  after, report = jax.device_get(run(state, batch))
+  finite = size == 1.0
+  assert bool(report['finite']) == finite
+  assert int(after.skipped) == (not finite)
+  same = jax.tree.map(
+    np.array_equal, *((s.params, s.opt_state, s.objective_state) for s in (before, after))
+  )
+  assert all(jax.tree.leaves(same)) != finite
