@@ -67,10 +67,11 @@ extractors c3d_whole_fc7, c3d_whole_pool2 …). For N frames: pool2
 (4 x 4 x N/16 x 512), grids aligned in time; fc7, a sequence of 4096 numbers for each window of 16
 frames, 8 apart. resnet+lstm reads only resnet, a sequence of 2048 numbers a frame.
 
-Not run on the real data: score and time are unknown. Nearly all of a step is pool2's convolution,
-0.28 TFLOP for every 8 seconds of a video, padded to the longest, and about as much backward:
---config.train.dtype=bfloat16 and --config.data.max_frames (frames of pool2, one a second) reduce
-it. ``:runlocal``, or with other parts ``:hard,runlocal``, trains a small model on rendered clips
+Not run on the real data: score and time are unknown. Most of a step is pool2's convolution, which
+is computed in the frequency domain (docs/models.md): --config.train.dtype=bfloat16 and
+--config.data.max_frames (frames of pool2, one a second) reduce it;
+--config.model.convolution=direct computes it as the paper writes it, at 30 times the operations.
+``:runlocal``, or with other parts ``:hard,runlocal``, trains a small model on rendered clips
 with random-weight layers of the same ratios: three minutes of CPU time.
 """
 
@@ -154,6 +155,7 @@ def dual_afr(c: ConfigDict, row: str = 'soft', runlocal: bool = False) -> Config
       'kernels': (7, 5, 3) if len(layers) > 1 else (),
       'alignment': ALIGNED.get(row, 'convolution'),
       'embed_last': row in ALIGNED,  # equation 18 is of every layer, the last one too
+      'convolution': 'tiles',  # or 'direct', the same values at many times the operations
       'top_stream': 'resnet' if row == 'resnet+lstm' else 'fc7',
       'top': 'lstm' if row == 'resnet+lstm' else 'mean',  # over the stream's vectors
       'hidden': 512,

@@ -6,6 +6,11 @@ Attention over these gives the context (equations 6-7), which an LSTM reads with
 sums (soft, equation 8) or choices (hard, equation 9). The first word depends only on the top of the
 CNN: h_1 = tanh(C a), c_1 = 0.
 
+Equation 3 costs nearly all of a step if it is computed as written, 343 products for each output and
+pair of channels. The large kernels are therefore applied in the frequency domain, which has the
+same values and gradients up to rounding (``layers/tiled_convolution.py``; docs/models.md has both
+costs). ``convolution='direct'`` computes it as written.
+
 The paper's baselines are settings of this model: fewer layers (one: z_t = s_t; none: no context),
 other alignments, an LSTM over the frames instead of their mean. With these alignments every layer
 passes through an MLP of its own, the last one too (``embed_last``): equations 17-18 are for l = 1
@@ -25,7 +30,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import draws, recurrent
-from vidcap_jax.models.layers.alignment import ALIGNMENTS, Align, to_maps
+from vidcap_jax.models.layers.alignment import ALIGNMENTS, CONVOLUTIONS, Align, to_maps
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_mean, mix, wide
 from vidcap_jax.models.layers.dense import StepDense
 from vidcap_jax.models.layers.dropout import drop, keep_masks
@@ -50,6 +55,8 @@ class DualAFRConfig:
     alignment: one of ``alignment.ALIGNMENTS``; not used with a single layer.
     embed_last: whether the last layer passes through an MLP too, as every layer does in equation
       18; not with alignment 'convolution', whose last layer stays as it is (equation 3).
+    convolution: how equation 3 is computed, one of ``alignment.CONVOLUTIONS``: by 'tiles' in the
+      frequency domain where that is far cheaper, or 'direct'; the parameters are the same.
     top_stream: the vectors from the top of a CNN, a sequence or vector stream.
     top: how a sequence of them becomes one vector: their 'mean', or the last output of an 'lstm'.
     hidden: LSTM size H.
@@ -68,6 +75,7 @@ class DualAFRConfig:
   kernels: tuple[int, ...] = (7, 5, 3)
   alignment: str = 'convolution'
   embed_last: bool = False
+  convolution: str = 'tiles'
   top_stream: str = 'fc7'
   top: str = 'mean'
   hidden: int = 512
@@ -80,7 +88,12 @@ class DualAFRConfig:
   edit: Edit | None = None
 
   def __post_init__(self):
-    known = {'choice': CHOICES, 'alignment': ALIGNMENTS, 'top': SUMMARIES}
+    known = {
+      'choice': CHOICES,
+      'alignment': ALIGNMENTS,
+      'convolution': CONVOLUTIONS,
+      'top': SUMMARIES,
+    }
     for field, values in known.items():
       if (value := getattr(self, field)) not in values:
         raise ConfigError(f'model.{field} {value!r} is unknown; known: {", ".join(values)}')
@@ -165,9 +178,8 @@ class DualAFR(nn.Module):
       self.read_top = recurrent.LSTMEncoder(c.hidden, init, orthogonal, **dtypes)
     self.first = nn.Dense(c.hidden, kernel_init=init, **dtypes)
     if c.layers:
-      self.align = Align(
-        c.alignment, c.layers, c.ratios, c.kernels, init, embed_last=c.embed_last, **dtypes
-      )
+      settings = {'embed_last': c.embed_last, 'convolution': c.convolution, **dtypes}
+      self.align = Align(c.alignment, c.layers, c.ratios, c.kernels, init, **settings)
       self.attend_positions = attention('spatiotemporal')
       self.lstm_context = gates(use_bias=False, kernel_init=init)
     if len(c.layers) > 1:

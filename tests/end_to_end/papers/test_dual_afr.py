@@ -7,7 +7,7 @@ import pytest
 
 from vidcap_jax.models.captioner import Inputs, bind
 from vidcap_jax.models.dual_afr import Carry, DualAFR, DualAFRConfig
-from vidcap_jax.models.layers import draws
+from vidcap_jax.models.layers import draws, tiled_convolution
 from vidcap_jax.models.layers.alignment import Align
 from vidcap_jax.models.layers.attention import weigh
 from vidcap_jax.objectives.multi_sample import bound, log_geometric_means, score_term, signals
@@ -98,8 +98,10 @@ def log_softmax(x):
   return x - np.log(np.exp(x - x.max()).sum()) - x.max()
 
 
-def test_alignment_and_stacking(oracle, precision, close, strict_dtypes):
+@pytest.mark.parametrize('by_tiles', [False, True])
+def test_alignment_and_stacking(oracle, precision, close, strict_dtypes, monkeypatch, by_tiles):
   """Equation 3; garbage in the padded unit changes nothing and has no weight."""
+  monkeypatch.setattr(tiled_convolution, 'is_worthwhile', lambda *sizes: by_tiles)
   d = oracle('dualafr_eq3_9')
   for garbage in (np.nan, 99.0):
     memory = Setup(d, precision, garbage=garbage).memory

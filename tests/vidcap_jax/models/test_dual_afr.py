@@ -137,6 +137,7 @@ def test_a_config_from_before_embed_last_has_the_structure_of_its_checkpoint(sav
   [
     ({'choice': 'maybe'}, "model.choice 'maybe'.*soft, hard"),
     ({'alignment': 'crop'}, "model.alignment 'crop'"),
+    ({'convolution': 'fast'}, "model.convolution 'fast'"),
     ({'top': 'max'}, "model.top 'max'"),
     ({'embed_last': True}, "model.embed_last.*'convolution'"),
     ({'ratios': (8, 4, 2)}, 'model.ratios.*model.layers'),

@@ -13,11 +13,13 @@ import numpy as np
 from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.models.layers import tiled_convolution
 
 Array = jax.Array
 Windows = Sequence[tuple[int, int]]  # (first cell of position 0, cells), for time, rows, columns
 
 ALIGNMENTS = ('convolution', 'mlp', 'max', 'average', 'hypercolumn')
+CONVOLUTIONS = ('tiles', 'direct')
 
 
 def to_maps(name: str, x: Array, mask: Array) -> tuple[Array, Array]:
@@ -121,6 +123,8 @@ class Align(nn.Module):
     kernels: convolution size of all layers but the last.
     kernel_init: of weights.
     embed_last: whether the last layer has an MLP too; not with ``convolution``.
+    convolution: one of ``CONVOLUTIONS``, two ways to the same result: 'tiles' in the frequency
+      domain where they take far fewer operations (``layers/tiled_convolution.py``), or 'direct'.
   """
 
   how: str
@@ -129,6 +133,7 @@ class Align(nn.Module):
   kernels: tuple[int, ...]
   kernel_init: nn.initializers.Initializer
   embed_last: bool = False
+  convolution: str = 'tiles'
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
 
@@ -167,9 +172,11 @@ class Align(nn.Module):
 
   def _convolve(self, layer: int, x: Array, mask: Array, F: int) -> Array:
     """Equation 3: (B, U, R, R, F)."""
-    size = (self.kernels[layer],) * 3
-    x = nn.relu(nn.Conv(F, size, name=f'convolve_{self.names[layer]}', **self._weights())(x))
-    return pool_max(x, mask, self.ratios[layer], cells(self.ratios[layer]))
+    size, ratio = (self.kernels[layer],) * 3, self.ratios[layer]
+    settings = {'name': f'convolve_{self.names[layer]}', **self._weights()}
+    if self.convolution == 'tiles' and tiled_convolution.is_worthwhile(x.shape, size, F):
+      return tiled_convolution.TiledConvolution(F, size, ratio, **settings)(x, mask)
+    return pool_max(nn.relu(nn.Conv(F, size, **settings)(x)), mask, ratio, cells(ratio))
 
   def _mlp(self, layer: int, x: Array, mask: Array, F: int) -> Array:
     """Equations 17 and 18, and the other alignments without a convolution: (B, U, R, R, F)."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models.layers import alignment
+from vidcap_jax.models.layers import alignment, tiled_convolution
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 
@@ -114,6 +114,40 @@ def test_the_last_layer_is_embedded_cell_by_cell(how):
   np.testing.assert_array_equal(last[:, 3], 0)
   np.testing.assert_array_equal(present[0, :, 1].reshape(2, 4)[:, 3], False)
   assert (np.abs(last - raw)[:, :3].max(axis=-1) > 1e-3).all()
+
+
+def test_both_convolutions_have_the_same_parameters_values_and_gradients(maps, monkeypatch):
+  monkeypatch.setattr(tiled_convolution, '_WORTHWHILE', 0)
+  fine, mask = maps
+  fine = jnp.asarray(fine * mask[..., None])
+  coarse = jnp.ones((2, 3, 4, 4, 5))
+  masks = [jnp.asarray(mask), jnp.ones(coarse.shape[:-1], bool)]
+  modules = [
+    alignment.Align(
+      'convolution',
+      ('fine', 'coarse'),
+      (2, 1),
+      (3,),
+      jax.nn.initializers.normal(1.0),
+      convolution=c,
+    )
+    for c in alignment.CONVOLUTIONS
+  ]
+  params, same = (m.init(jax.random.key(0), [fine, coarse], masks) for m in modules)
+  jax.tree.map(np.testing.assert_array_equal, params, same)
+
+  def loss(module, params):
+    values, present = module.apply(params, [fine, coarse], masks)
+    return (values**2).sum(), (values, present)
+
+  tiles, direct = (
+    jax.jit(jax.value_and_grad(lambda p, m=m: loss(m, p), has_aux=True))(params) for m in modules
+  )
+  assert 'conv_general_dilated' not in str(jax.make_jaxpr(lambda p: loss(modules[0], p))(params))
+  np.testing.assert_array_equal(tiles[0][1][1], direct[0][1][1])
+  np.testing.assert_allclose(tiles[0][1][0], direct[0][1][0], atol=2e-5)
+  close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max())  # noqa: E731
+  jax.tree.map(close, tiles[1], direct[1])
 
 
 def test_grids_that_do_not_fit():
