@@ -87,7 +87,11 @@ def _stage_size(config: ConfigDict, source: str) -> tuple[int, int, Cost]:
   mesh = make_mesh(devices=jax.devices()[:1])
   stage = make_stage(config, data, mesh)
   parameters = sum(math.prod(x.shape) for x in jax.tree.leaves(stage.state.params))
-  traced = stage.programs.train_step.trace(*stage.step_arguments(stage.shape.length))
+  # Arrays without shardings: with them, a few operations that move nothing would be counted.
+  arguments = jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), stage.step_arguments(stage.shape.length)
+  )
+  traced = stage.programs.train_step.trace(*arguments)
   cost = cost_of_traced(traced)
   return parameters, rows * captions, cost * (1 / (rows * captions))
 

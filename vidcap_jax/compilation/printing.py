@@ -14,9 +14,12 @@ _LONGEST_ERROR = 300  # letters
 def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) -> list[str]:
   """What is compiled for what, and what the numbers mean."""
   chip = topology.chip
-  effort = ', low effort: estimates of time are too high' if low_effort else ''
+  effort = ''
+  if low_effort:
+    effort = ', low effort' + (': estimates of time are too high' if chip.clock else '')
+  count = f'{topology.chips} chips' if topology.chips > 1 else '1 chip'
   lines = [
-    f'{topology.name}: {topology.chips} chips of {_mib(chip.memory)} MiB, {versions}{effort}',
+    f'{topology.name}: {count} of {_mib(chip.memory)} MiB, {versions}{effort}',
     'MiB are of each chip; times are estimates, not measured'
     + ('' if chip.clock else ", at the chip's published rates")
     + ', collectives beside them',

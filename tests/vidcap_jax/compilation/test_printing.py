@@ -136,6 +136,7 @@ def test_summary():
   ('name', 'low', 'assumed', 'parts'),
   [
     ('v5e:2x4', True, True, ('8 chips of 16,384 MiB', 'low effort', '25,991 videos', 'libtpu 1')),
+    ('v5e:1', False, False, ('1 chip of',)),
     ('h100:8', False, False, ('8 chips of 81,559 MiB', 'published rates')),
   ],
 )
