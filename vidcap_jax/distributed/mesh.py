@@ -1,6 +1,8 @@
 """The device mesh, and moving batches and results between hosts and devices."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import contextvars
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -99,6 +101,27 @@ def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
       f'a batch size of {batch_size} does not divide over {parts} {what}; '
       f'the nearest that does: {nearest}'
     )
+
+
+_batch_shards = contextvars.ContextVar('batch_shards', default=1)
+
+
+@contextlib.contextmanager
+def batch_sharded_over(mesh: Mesh | None) -> Iterator[None]:
+  """While a program is traced: its batches are sharded as ``by_row`` says; None if not known."""
+  token = _batch_shards.set(mesh.shape['data'] if mesh else 1)
+  try:
+    yield
+  finally:
+    _batch_shards.reset(token)
+
+
+def batch_shards() -> int:
+  """The shards of a batch in the program that is traced; 1 if that is not known.
+
+  For layers that sum over a batch what is cheaper to send after another operation.
+  """
+  return _batch_shards.get()
 
 
 def check_batch(batch_size: int, mesh: Mesh) -> None:

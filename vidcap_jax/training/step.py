@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.distributed.mesh import replicated
+from vidcap_jax.distributed.mesh import batch_sharded_over, replicated
 from vidcap_jax.models.captioner import Inputs, init_params
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.objectives.objective import Objective
@@ -144,8 +144,8 @@ def make_train_step(
   in one pass over the state, since nothing has to be known of the whole update before.
   The report holds the objective's scalars, smooth_loss, grad_norm, finite and skipped.
   """
-
   norm_decides = keeps_finite(config.optimizer)
+  mesh = None if shardings is None else jax.tree.leaves(shardings)[0].mesh
 
   def train_step(state, batch):
     key, inputs = key_and_inputs(config, streams, total_steps, state.step, batch)
@@ -155,7 +155,9 @@ def make_train_step(
       params = replace_fixed(params, objective.fixed_params, jax.lax.stop_gradient)
       return objective.loss(params, batch, inputs, key, epoch, state.objective_state)
 
-    (_, (report, objective_state)), grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
+    with batch_sharded_over(mesh):
+      found, grads = jax.value_and_grad(loss_of, has_aux=True)(state.params)
+    _, (report, objective_state) = found
     if shardings is not None and moments is not None:
       # First as the parameters: otherwise the backward pass itself would be sharded as the moments.
       grads = jax.lax.with_sharding_constraint(grads, shardings.params)

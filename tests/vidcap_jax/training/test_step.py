@@ -10,6 +10,7 @@ from tests.cases import V
 from tests.vidcap_jax.objectives.setups import setup
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
+from vidcap_jax.distributed.mesh import batch_shards, make_mesh, replicated
 from vidcap_jax.models.captioner import bind
 from vidcap_jax.models.refocus import Refocus
 from vidcap_jax.objectives import make_objective
@@ -170,3 +171,24 @@ def test_an_update_that_is_not_finite_is_left_out(eps, size, norms):
     np.array_equal, *((s.params, s.opt_state, s.objective_state) for s in (before, after))
   )
   assert all(jax.tree.leaves(same)) != finite
+
+
+@pytest.mark.parametrize(('sharded', 'shards'), [(True, 4), (False, 1)])
+def test_layers_are_told_the_shards_of_a_batch(sharded, shards):
+  """While the step is traced, and not after it."""
+  mesh, told = make_mesh(model=2), []
+
+  def loss(params, batch, inputs, key, epoch, state):
+    told.append(batch_shards())
+    return params['w'], ({'loss': params['w']}, state)
+
+  config = common.base()
+  optimizer = make_optimizer(config.optimizer, make_schedule(config.optimizer, 1, 1))
+  params = {'w': jnp.zeros(())}
+  zero = jnp.int32(0)
+  state = steps.TrainState(zero, params, optimizer.init(params), (), zero, jnp.zeros(()))
+  shardings = jax.tree.map(lambda _: replicated(mesh), state) if sharded else None
+  run = steps.make_train_step(config, Objective(loss), optimizer, (), 1, 1, shardings)
+  run.trace(state, {'features': {}, 'masks': {}, 'category': None, 'key_frame': None})
+  assert told == [shards]
+  assert batch_shards() == 1

@@ -6,9 +6,9 @@ product of the transforms of tile and kernel, frequency by frequency, is that of
 Transforms are products with small constant matrices, one for each axis, which contain the tiles'
 overlap and the zero padding: all operations are ``dot_general``. Letters of their equations:
 
-  b video; c, d channels of input and output; p, q real and imaginary parts; s factors of complex
-  products; time, rows, columns: t, i, j cells of the input; k, f, h frequencies; a, g, l tiles;
-  u, v, w taps of the kernel, or outputs of a tile
+  b video, e group of videos; c, d channels of input and output; p, q real and imaginary parts;
+  s factors of complex products; time, rows, columns: t, i, j cells of the input; k, f, h
+  frequencies; a, g, l tiles; u, v, w taps of the kernel, or outputs of a tile
 
 The input is real, so half of the frequencies of time give the other half.
 """

@@ -14,6 +14,7 @@ import numpy as np
 from flax import linen as nn
 from jax.custom_derivatives import SymbolicZero
 
+from vidcap_jax.distributed.mesh import batch_shards
 from vidcap_jax.models.layers import frequency_tiles as tiles
 from vidcap_jax.models.layers.attention import at_least_float32, wide
 from vidcap_jax.models.layers.frequency_tiles import Grid
@@ -88,6 +89,17 @@ def _from_chunks(x: Array, F: int) -> Array:
   return x.reshape(*x.shape[:-2], -1)[..., :F]
 
 
+def _group(x: Array) -> Array:
+  """'shfklgab…' with the videos in a group e for each shard of the batch: 'shfklgaeb…'.
+
+  A sum over all videos is then one over a shard's own and one over groups, and what is between
+  them needs no communication: a kernel's gradient is many times as large before the transform.
+  """
+  *lead, B, D = x.shape
+  groups = batch_shards() if B % batch_shards() == 0 else 1
+  return x.reshape(*lead, groups, B // groups, D)
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
 def convolve_and_pool(x: Array, mask: Array, kernel: Array, bias: Array, ratio: int) -> Array:
   """Convolution with zero padding ('same'), ReLU and max-pooling of valid cells.
@@ -143,16 +155,20 @@ def _backward(ratio: int, saved: tuple, grad: Array) -> tuple[Array | None, ...]
   grid = Grid(x.shape[1:4], kernel.shape[:3])
   grad = at_least_float32(jnp.where(positive, grad, jnp.zeros_like(grad)))
   x_factors = tiles.apply(tiles.input_steps(grid), at_least_float32(x)).astype(x.dtype)
+  kernel_steps = tiles.kernel_steps(grid)
 
   def transposed(x_grad, chunk):
     kernel, grad, cell = chunk
     grad = tiles.split_tiles(grid, _unpool(grad, cell, ratio, grid.sizes))
     grad = tiles.apply_transposed(tiles.output_steps(grid), grad)
     if x_grad is not None:
-      factors = tiles.apply(tiles.kernel_steps(grid), kernel)
+      factors = tiles.apply(kernel_steps, kernel)
       x_grad += _product('shfklgabd,shfkcd->shfklgabc', grad, factors, x.dtype)
-    kernel_grad = _product('shfklgabc,shfklgabd->shfkcd', x_factors, grad, x.dtype)
-    return x_grad, tiles.apply_transposed(tiles.kernel_steps(grid), kernel_grad)
+    kernel_grad = _product(
+      'shfklgaebc,shfklgaebd->eshfkcd', _group(x_factors), _group(grad), x.dtype
+    )
+    kernel_grad = jax.vmap(functools.partial(tiles.apply_transposed, kernel_steps))(kernel_grad)
+    return x_grad, kernel_grad.sum(axis=0)
 
   x_grad = None if needs_input is None else jnp.zeros(x_factors.shape, grad.dtype)
   chunks = tuple(map(_by_chunk, (kernel, grad, cell)))

@@ -1,3 +1,6 @@
+import math
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,6 +8,7 @@ import pytest
 from flax import linen as nn
 
 from tests.x64 import enable_x64
+from vidcap_jax.distributed.mesh import batch_sharded_over, by_row, make_mesh, replicated
 from vidcap_jax.models.layers import tiled_convolution
 from vidcap_jax.models.layers.alignment import cells, pool_max
 from vidcap_jax.models.layers.frequency_tiles import Grid
@@ -176,3 +180,27 @@ def test_output_before_pooling_is_not_kept(monkeypatch):
   _, pull = jax.vjp(function, jnp.float32(kernel))
   saved = sum(a.nbytes for a in jax.tree.leaves(pull))
   assert saved < 2 * 16**3 * 64 * 4 / 2
+
+
+def test_shards_of_a_batch_exchange_gradients_as_large_as_the_kernel():
+  """Not its transform, which is many times as large."""
+  mesh = make_mesh()
+  x, mask, *weights = example((8, 9, 8, 8, 2), (5, 5, 5), 3)
+  sharded = [jax.device_put(a, by_row(mesh)) for a in (jnp.float32(x), jnp.asarray(mask))]
+  weights = [jax.device_put(jnp.float32(w), replicated(mesh)) for w in weights]
+
+  def gradient(kernel, bias, x, mask):
+    loss = lambda kernel, bias: (convolve_and_pool(x, mask, kernel, bias, 4) ** 2).sum()  # noqa: E731
+    with batch_sharded_over(mesh):
+      return jax.grad(loss, (0, 1))(kernel, bias)
+
+  compiled = jax.jit(gradient).lower(*weights, *sharded).compile()
+  results = re.findall(r'= (.*) all-reduce\(', compiled.as_text())
+  shapes = re.findall(r'f32\[([\d,]+)\]', ' '.join(results))
+  sizes = sorted(math.prod(map(int, shape.split(','))) for shape in shapes)
+  assert sizes == sorted(w.size for w in weights)
+  assert 'all-gather' not in compiled.as_text()
+  alone = jax.jit(jax.grad(lambda w, b: (direct(x, mask, w, b, 4) ** 2).sum(), (0, 1)))
+  x = jnp.float32(x)
+  for a, b in zip(compiled(*weights, *sharded), alone(*map(np.asarray, weights))):
+    np.testing.assert_allclose(a, b, atol=1e-5 * np.abs(b).max())
