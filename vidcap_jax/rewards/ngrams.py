@@ -93,7 +93,7 @@ def count(references: np.ndarray) -> Frequencies:
   level_begin, nodes, most = 0, 1, 1
   for n in range(ORDERS):
     last = np.full(references.shape, PAD)
-    last[..., : L - n] = references[..., n:]
+    last[..., : max(L - n, 0)] = references[..., n:]
     present = (node >= 0) & (last != PAD)
     keys, which = np.unique(node[present] * base + last[present], return_inverse=True)
     pairs = np.unique(which.astype(np.int64) * videos + video[present])

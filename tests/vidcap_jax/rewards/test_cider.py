@@ -1,5 +1,7 @@
 """CIDEr-D where its value is known beforehand."""
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import pytest
 
@@ -10,10 +12,10 @@ from vidcap_jax.rewards.references import make_references
 TEXTS = [['a cat sits down', 'a cat sits down'], ['one dog runs away'], ['two birds fly up']]
 
 
-def cider(caption: str) -> float:
+def cider(caption: str, texts: Sequence[Sequence[str]] = TEXTS) -> float:
   """Of a caption for the first video."""
-  vocabulary = build_vocabulary([t for texts in TEXTS for t in texts], 1, 60, 'whitespace')
-  tables = make_references(TEXTS, vocabulary, count_eos=False)
+  vocabulary = build_vocabulary([t for video in texts for t in video], 1, 60, 'whitespace')
+  tables = make_references(texts, vocabulary, count_eos=False)
   tokens = jnp.array([[vocabulary.encode(caption, 6)]])
   made = score(('cider',), tokens, tables, jnp.array([0]), count_eos=False)
   return float(made['cider'][0, 0])
@@ -31,3 +33,10 @@ def test_cosine_and_length_by_hand():
   # Of 4, 3, 2 and 1 n-grams that weigh alike 2, 1, 0 and 0 are there; one bigram instead of three.
   mean = ((2 / 4) ** 0.5 + (1 / 3) ** 0.5) / 4
   assert cider('cat sits') == pytest.approx(10 * mean * 2.718281828 ** (-4 / 72), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+  ('texts', 'orders'), [([['cat'], ['dog']], 1), ([['a cat'], ['one dog']], 2)]
+)
+def test_references_too_short_for_the_longer_n_grams(texts, orders):
+  assert cider(texts[0][0], texts) == pytest.approx(10 * orders / 4, rel=1e-5)

@@ -41,7 +41,8 @@ def test_counts(one, other):
 def test_document_frequencies(videos, sentence):
   """Of n-grams in the references, and of those that are in none."""
   R = max(map(len, videos)) or 1
-  references = np.stack([padded(video + [[]] * (R - len(video))) for video in videos])
+  longest = max([1, *(len(sentence) for video in videos for sentence in video)])
+  references = np.stack([padded(v + [[]] * (R - len(v)), longest) for v in videos])
   with jax.disable_jit():  # every example has shapes of its own
     found = ngrams.idf(ngrams.count(references), jnp.asarray(padded([sentence])[0]))
   for n in range(1, ngrams.ORDERS + 1):
