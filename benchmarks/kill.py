@@ -6,7 +6,8 @@ A run of two stages (``benchmarks.kill_run``) is killed with SIGKILL at random m
 in a save, in an evaluation or between stages, and resumed by the same command until it has
 finished. Then the next run starts, until --kills kills have been made. Of every finished run the
 checkpoints, metrics.jsonl (no step twice, none missing; without times) and captions are compared
-with those of an undisturbed run. Exit code 1 if anything differs.
+with those of an undisturbed run. The times in goodput.json have to add up to the time from the
+first start to the end. Exit code 1 if anything differs.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from collections.abc import Sequence
 
 import benchmarks
 from benchmarks import kill_run, run_results
+from vidcap_jax.files import read_json
 from vidcap_jax.progress import progress
 
 PHASES = ('step', 'save', 'evaluation', 'between')
@@ -33,6 +35,7 @@ PHASES = ('step', 'save', 'evaluation', 'between')
 # phase takes.
 MAX_PASSED = {'step': 20, 'save': 4, 'evaluation': 3, 'between': 1}
 SECONDS = {'step': 0.5, 'save': 0.1, 'evaluation': 1.0, 'between': 0.2}
+START_SECONDS = 5  # that starting and ending a process may take outside of what it measures
 TIME_LIMIT = 600  # seconds for one start of the run
 
 
@@ -127,8 +130,8 @@ def measure(kills: int, seed: int, folder: pathlib.Path) -> list[benchmarks.Row]
   Run(data, undisturbed, environment).finish()
   expected = run_results.read_run(undisturbed)
   killed_in: collections.Counter[str] = collections.Counter()
-  runs, differences = 0, []
-  workdir = folder / 'run_0'
+  runs, differences, lost = 0, [], 0.0
+  workdir, clock = folder / 'run_0', RunClock()
   for number in progress(range(kills), kills, 'killing', unit='kills'):
     while True:
       target = min(PHASES[:3], key=lambda phase: killed_in[phase]) if number % 8 else 'between'
@@ -139,17 +142,44 @@ def measure(kills: int, seed: int, folder: pathlib.Path) -> list[benchmarks.Row]
         killed_in[phase] += 1
         break
       runs += 1
-      differences += compare(expected, workdir)
-      workdir = folder / f'run_{runs}'
+      differences += compare(expected, workdir) + clock.compare(workdir)
+      lost += read_json(workdir / 'goodput.json')['seconds']['lost']
+      workdir, clock = folder / f'run_{runs}', RunClock()
+    clock.starts += 1
   Run(data, workdir, environment).finish()
   runs += 1
-  differences += compare(expected, workdir)
+  differences += compare(expected, workdir) + clock.compare(workdir)
+  lost += read_json(workdir / 'goodput.json')['seconds']['lost']
   for line in differences:
     print(line)
   rows = [benchmarks.Row(f'killed in {phase}', killed_in[phase]) for phase in PHASES]
   rows.append(benchmarks.Row('finished runs', runs))
+  rows.append(benchmarks.Row('work lost by a kill', lost / kills, 's'))
   count = len(differences)
   return [*rows, benchmarks.Row('differences', count, goal=0, met=not count)]
+
+
+class RunClock:
+  """The time of a run over all its starts, measured from outside.
+
+  Attributes:
+    starts: of the run so far.
+  """
+
+  def __init__(self):
+    self.starts, self._began = 1, time.time()
+
+  def compare(self, workdir: pathlib.Path) -> list[str]:
+    """The differences to the ledger of a run that has just finished, one line each."""
+    wall, ledger = time.time() - self._began, read_json(workdir / 'goodput.json')
+    parts, total = ledger['seconds'], sum(ledger['seconds'].values())
+    found = [
+      (ledger['starts'] == self.starts, f'{ledger["starts"]} starts, and not {self.starts}'),
+      (min(parts.values()) > -0.01, f'a part below 0: {parts}'),
+      (abs(total - ledger['wall_seconds']) < 0.01, f'parts add up to {total:.2f} s: {ledger}'),
+      (abs(total - wall) < START_SECONDS, f'{total:.2f} s, but it took {wall:.2f} s'),
+    ]
+    return [f'{workdir.name}: goodput.json has {text}' for fine, text in found if not fine]
 
 
 def compare(expected: dict, workdir: pathlib.Path) -> list[str]:

@@ -93,10 +93,12 @@ def main() -> int:
   """Entry point."""
   from vidcap_jax.distributed import mesh
   from vidcap_jax.training import experiment
+  from vidcap_jax.training.ledger import process_began
 
   data, workdir = sys.argv[1:]
   print_phases()
-  experiment.run(get_config(data), pathlib.Path(workdir), mesh.make_mesh())
+  config = get_config(data)
+  experiment.run(config, pathlib.Path(workdir), mesh.make_mesh(), began=process_began())
   return 0
 
 

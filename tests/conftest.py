@@ -42,6 +42,7 @@ from tests.bucket import Bucket
 from tests.building import ROWS, values
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import mesh
+from vidcap_jax.training import ledger
 
 # grain's worker processes read absl flags, which nothing parses under pytest.
 flags.FLAGS.mark_as_parsed()
@@ -80,7 +81,12 @@ def tiny_run(tiny_data, tmp_path_factory) -> pathlib.Path:
   folder = tmp_path_factory.mktemp('run')
   workdir, shots = folder / 'whole', folder / 'shots'
   moments = {('train', 3), ('saving', 6), ('val', 16), ('trained', 0)}
-  with tiny.without_java(), tiny.copied_at(workdir, shots, moments):
+  with (
+    tiny.without_java(),
+    pytest.MonkeyPatch.context() as patch,
+    tiny.copied_at(workdir, shots, moments),
+  ):
+    patch.setattr(ledger, 'BEAT_SECONDS', 0.05)  # so that each state has a heartbeat of its own
     return tiny.run(tiny.get_config(tiny_data), workdir)
 
 

@@ -14,7 +14,8 @@ import pytest
 from benchmarks import run_results
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.training import loop, train
+from vidcap_jax.files import read_json
+from vidcap_jax.training import ledger, loop, train
 from vidcap_jax.training.metric_log import read_metric_log
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -40,6 +41,28 @@ def test_killed_at_any_moment(moment, possible, tiny_run, tiny_data, tmp_path, c
   found = re.search(r'restored step (\d+) ', capsys.readouterr().out)
   assert (int(found[1]) if found else 0) in possible
   assert run_results.read_run(workdir) == run_results.read_run(tiny_run)
+  check_ledger(workdir, tiny_run.parent / 'shots' / moment, int(found[1]) if found else 0)
+
+
+def check_ledger(workdir: pathlib.Path, killed: pathlib.Path, step: int):
+  """The time adds up over a kill, and what it undid is lost.
+
+  Args:
+    workdir: of the finished run.
+    killed: the folder as the kill left it.
+    step: of the checkpoint that the second start went on from.
+  """
+  before, after = (read_json(folder / 'goodput.json') for folder in (killed, workdir))
+  seconds = after['seconds']
+  assert (after['starts'], after['finished'], after['began']) == (2, True, before['began'])
+  assert sum(seconds.values()) == pytest.approx(after['wall_seconds'])
+  assert min(seconds.values()) > -1e-3
+  assert seconds['restarting'] > 0 < seconds['stopped']
+  saved = before['marks'][f'xe/{step}']
+  undone = {part: before['seconds'][part] - saved[part] for part in ledger.WORK}
+  assert seconds['lost'] == pytest.approx(sum(undone.values()))
+  if killed.name == 'val-16':  # after the last steps and their validation
+    assert undone['stepping'] > 0 < undone['evaluating']
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import evaluate
 from vidcap_jax.inference import export, predict
 from vidcap_jax.training import experiment, train
+from vidcap_jax.training.ledger import process_began
 
 
 def train_mode() -> int:
@@ -36,7 +37,7 @@ def train_mode() -> int:
   config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
   try:
     mesh = make_mesh(config.mesh.data, config.mesh.model)
-    experiment.run(config, workdir, mesh, _recipe(config))
+    experiment.run(config, workdir, mesh, _recipe(config), process_began())
   except train.Preempted as stopped:
     print(stopped, file=sys.stderr)
     return 128 + stopped.signal

@@ -1,68 +1,60 @@
 """Speed of a training loop: captions per second, time spent waiting for input, time left."""
 
-import contextlib
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from vidcap_jax.progress import duration
+from vidcap_jax.training.ledger import Ledger
 
 
 class Clock:
   """Captions per second and share of time spent waiting for input since the last ``read``, and the
   time left.
 
+  The time is that of the steps and of waiting for their input. What a run compiles, validates and
+  saves meanwhile is not part of it.
+
   Attributes:
     total: steps of the stage.
     captions: trained on since the last ``read``; the loop adds to it.
   """
 
-  def __init__(self, start: int, total: int):
+  def __init__(self, start: int, total: int, ledger: Ledger):
     self.total = total
     self.captions = 0
-    self._done = start
+    self._ledger = ledger
     self._step_seconds: float | None = None
-    self._reset()
-
-  def _reset(self) -> None:
-    self.captions, self._waited, self._since = 0, 0.0, time.perf_counter()
+    self.restart(start)
 
   def watch(self, batches: Iterable[Any]) -> Iterator[Any]:
     """Yields the batches and measures how long each was waited for."""
     iterator = iter(batches)
     while True:
-      began = time.perf_counter()
-      try:
-        item = next(iterator)
-      except StopIteration:
-        return
-      self._waited += time.perf_counter() - began
+      with self._ledger.measure('waiting_for_input'):
+        try:
+          item = next(iterator)
+        except StopIteration:
+          return
       yield item
 
-  @contextlib.contextmanager
-  def paused(self) -> Iterator[None]:
-    """A context whose time is not counted: validation and saving."""
-    began = time.perf_counter()
-    yield
-    self._since += time.perf_counter() - began
-
   def restart(self, step: int) -> None:
-    """Starts anew at ``step``: the time of the first step, compilation included, is not counted."""
+    """Starts anew at ``step``: the time until now is not counted."""
     self._done = step
-    self._reset()
+    self.captions, self._before = 0, self._ledger.read()
 
   def read(self, step: int) -> dict[str, float]:
     """captions_per_second, input_wait and seconds since the last reading, at ``step`` steps."""
-    seconds = max(1e-9, time.perf_counter() - self._since)
-    steps, self._done = step - self._done, step
-    if steps:
+    now = self._ledger.read()
+    waited = now['waiting_for_input'] - self._before['waiting_for_input']
+    seconds = max(1e-9, waited + now['stepping'] - self._before['stepping'])
+    if steps := step - self._done:
       self._step_seconds = seconds / steps
     values = {
       'captions_per_second': self.captions / seconds,
-      'input_wait': self._waited / seconds,
+      'input_wait': waited / seconds,
       'seconds': seconds,
     }
-    self._reset()
+    self._done, self.captions, self._before = step, 0, now
     return values
 
   def line(self, step: int, record: Mapping[str, float]) -> str:

@@ -20,11 +20,12 @@ from vidcap_jax.files import locked, read_json, wait_for, write_json
 from vidcap_jax.inference import predict, rerank
 from vidcap_jax.models import sharding
 from vidcap_jax.training import checks, key_frame_stage, stage_scores
+from vidcap_jax.training.ledger import Ledger
 from vidcap_jax.training.stage import set_up
 from vidcap_jax.training.train import train
 
-# What a stage does, by ``config.task``: (stage's config, its name, workdir, mesh) -> the stage's
-# entry in stages.json.
+# What a stage does, by ``config.task``: (stage's config, its name, workdir, mesh; for training also
+# a ledger) -> the stage's entry in stages.json.
 TASKS: Mapping[str, Callable[..., dict]] = {
   'train': train,
   'key_frames': key_frame_stage.choose_key_frames,
@@ -45,7 +46,13 @@ class Recipe(Protocol):
     """A caption of each clip, by the name of its file."""
 
 
-def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None = None) -> None:
+def run(
+  config: ConfigDict,
+  workdir: epath.Path,
+  mesh: Mesh,
+  recipe: Recipe | None = None,
+  began: float | None = None,
+) -> None:
   """Runs a config, once or once for each of ``config.seeds``.
 
   Args:
@@ -53,19 +60,26 @@ def run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | No
     workdir: checkpoints, logs and results go there.
     mesh: of all devices.
     recipe: makes the data set where ``data.dir`` is not set.
+    began: when the process began, for goodput.json: seconds since the epoch; None: now.
 
   Raises:
     DataError: the workdir was made with another config, or data and config don't fit together.
     UserError: another process is training in the workdir.
   """
   with locked(workdir) if is_main() else contextlib.nullcontext():
-    _run(config, workdir, mesh, recipe)
+    _run(config, workdir, mesh, recipe, began)
 
 
-def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None) -> None:
+def _run(
+  config: ConfigDict,
+  workdir: epath.Path,
+  mesh: Mesh,
+  recipe: Recipe | None,
+  began: float | None,
+) -> None:
   check_settings(config)
   if not config.seeds:
-    run_one_seed(config, workdir, mesh, recipe)
+    run_one_seed(config, workdir, mesh, recipe, began)
     return
   if wrong := [seed for seed in config.seeds if not isinstance(seed, int)]:
     raise ConfigError(f'config.seeds are whole numbers, e.g. --config.seeds=0,1,2; not {wrong}')
@@ -84,10 +98,27 @@ def _run(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | N
 
 
 def run_one_seed(
-  config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe | None = None
+  config: ConfigDict,
+  workdir: epath.Path,
+  mesh: Mesh,
+  recipe: Recipe | None = None,
+  began: float | None = None,
 ) -> dict[str, dict]:
   """Runs the stages of a config in WORKDIR; returns the last stage's scores by split."""
   workdir.mkdir(parents=True, exist_ok=True)
+  with Ledger(workdir if is_main() else None, _log, began) as ledger:
+    scores = _run_stages(config, workdir, mesh, recipe, ledger)
+    ledger.finish()
+  return scores
+
+
+def _run_stages(
+  config: ConfigDict,
+  workdir: epath.Path,
+  mesh: Mesh,
+  recipe: Recipe | None,
+  ledger: Ledger,
+) -> dict[str, dict]:
   config = check_config(config, workdir)
   check_sources(config, workdir)
   config = config.copy_and_resolve_references()
@@ -99,9 +130,9 @@ def run_one_seed(
   check_stages(stages, mesh)
   scored = results.scored_stages(config)
   for name, own_config in stages.items():
-    run_stage(name, own_config, workdir, mesh)
+    run_stage(name, own_config, workdir, mesh, ledger)
     if name in scored:
-      reports[name] = stage_scores.evaluate_stage(config, name, own_config, workdir, mesh)
+      reports[name] = stage_scores.evaluate_stage(config, name, own_config, workdir, mesh, ledger)
   if len(reports) > 1:
     _log(results.stage_table(reports))
   if rendered and recipe and config.data.recipe.show:
@@ -114,7 +145,9 @@ def run_one_seed(
   return reports[scored[-1]] if scored else {}
 
 
-def run_stage(name: str, config: ConfigDict, workdir: epath.Path, mesh: Mesh) -> None:
+def run_stage(
+  name: str, config: ConfigDict, workdir: epath.Path, mesh: Mesh, ledger: Ledger
+) -> None:
   """Runs a stage and lists it in stages.json, unless it is listed there as finished.
 
   Args:
@@ -122,15 +155,22 @@ def run_stage(name: str, config: ConfigDict, workdir: epath.Path, mesh: Mesh) ->
     config: the stage's own.
     workdir: of the run.
     mesh: of all devices.
+    ledger: measures where the time goes.
   """
   finished = restore.finished_stages(workdir)
   wait_for_all(f'before {name}')  # every process has read stages.json before one writes it
   if name in finished:
     _log(f'[{name}] finished before' + _best(finished[name], config.eval.metric))
     return
-  finished[name] = TASKS[config.task](config, name, workdir, mesh)
+  task = TASKS[config.task]
+  if task is train:
+    finished[name] = train(config, name, workdir, mesh, ledger)
+  else:
+    with ledger.measure('evaluating'):
+      finished[name] = task(config, name, workdir, mesh)
   if is_main():
     write_json(workdir / 'stages.json', finished)
+  ledger.mark(f'stage {name}')
   wait_for_all(f'stage {name}')
 
 

@@ -14,6 +14,7 @@ from vidcap_jax.objectives.objective import STOP_CHECK_STEPS
 from vidcap_jax.training.clock import Clock
 from vidcap_jax.training.divergence import check_finite, report_nan
 from vidcap_jax.training.initial import Start
+from vidcap_jax.training.ledger import Ledger
 from vidcap_jax.training.profile import Trace
 from vidcap_jax.training.programs import step_lengths
 from vidcap_jax.training.recorder import Recorder
@@ -42,6 +43,7 @@ class TrainLoop:
     start: Start,
     validate: Callable[[Any], dict[str, float]],
     recorder: Recorder,
+    ledger: Ledger,
   ):
     """Starts the clock.
 
@@ -53,21 +55,29 @@ class TrainLoop:
       start: state and progress to go on from.
       validate: parameters -> scores.
       recorder: of progress lines, metrics and checkpoints.
+      ledger: measures the time of the parts of the loop.
     """
     self.state, self.progress = start.state, start.progress
     self.done, self.stop = start.step, False
     self._config, self._order, self._ids = config, data.order, data.ids
     self._trainer, self._features, self._mesh = trainer, features, trainer.mesh
     self._validate_params, self._recorder = validate, recorder
+    self._ledger = ledger
     self._first, self._total = start.step, data.total_steps
     self._eval_steps = max(1, round(config.eval.every_epochs * data.order.steps_per_epoch))
     self._lengths = step_lengths(config, data.length)
     self._pending: collections.deque = collections.deque()
-    self._clock = Clock(start.step, data.total_steps)
+    self._clock = Clock(start.step, data.total_steps, ledger)
 
   def run(self, batches: Iterable[tuple[int, dict]], trace: Trace, stop_signal: StopSignal) -> None:
     """Trains on batches until they end, validation or the objective ends the stage, or a signal
     comes."""
+    with self._ledger.measure('stepping'):
+      self._run(batches, trace, stop_signal)
+
+  def _run(
+    self, batches: Iterable[tuple[int, dict]], trace: Trace, stop_signal: StopSignal
+  ) -> None:
     for step, batch in self._clock.watch(batches):
       trace.before(step, self.state.step)
       report = self._take_step(step, batch)
@@ -151,7 +161,7 @@ class TrainLoop:
       ending: why it ends if validation doesn't end it.
     """
     metric, patience = self._config.eval.metric, self._config.eval.patience
-    with self._clock.paused():
+    with self._ledger.measure('evaluating'):
       scores = self._validate_params(self.state.params)
       score = from_main(scores.get(metric, float('nan')))
       update_progress(self.progress, self.done, score, patience)

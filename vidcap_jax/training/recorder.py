@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping
 
+import jax
 from etils import epath
 from ml_collections import ConfigDict
 
@@ -14,6 +15,7 @@ from vidcap_jax.data.provenance import provenance_of
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.evaluation import diversity, results
 from vidcap_jax.files import is_local
+from vidcap_jax.training.ledger import Ledger
 from vidcap_jax.training.metric_log import MetricLog
 from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import TrainState, to_saved
@@ -35,6 +37,7 @@ class Recorder:
     workdir: epath.Path,
     meta: Mapping,
     log: Callable[[str], None],
+    ledger: Ledger,
     *,
     step: int,
     keep: int,
@@ -46,13 +49,14 @@ class Recorder:
       workdir: of the run.
       meta: the part of ``meta`` that all checkpoints of the stage share, see ``stage_meta``.
       log: prints a progress line.
+      ledger: measures the time that saving takes.
       step: that training goes on from: later records of the stage are removed.
       keep: latest checkpoints that are kept besides the best one.
       tensorboard: whether to write files for it.
     """
     self.log = log
     self.folder = workdir / 'checkpoints' / meta['stage']
-    self._meta = meta
+    self._meta, self._ledger = meta, ledger
     self._manager = checkpoint.open_manager(self.folder, keep)
     self._metrics = None
     if is_main():
@@ -67,14 +71,17 @@ class Recorder:
     self, step: int, state: TrainState, progress: Mapping, score: float | None = None
   ) -> None:
     """Saves a checkpoint in the background."""
-    if self._metrics:
-      self._metrics.flush()
-    meta = {**self._meta, 'step': step, 'progress': dict(progress)}
-    checkpoint.save(self._manager, step, state.params, to_saved(state), meta, score)
+    jax.block_until_ready(state)  # which saving would wait for
+    with self._ledger.measure('saving'):
+      if self._metrics:
+        self._metrics.flush()
+      meta = {**self._meta, 'step': step, 'progress': dict(progress)}
+      checkpoint.save(self._manager, step, state.params, to_saved(state), meta, score)
+    self._ledger.mark(f'{self._meta["stage"]}/{step}')
 
   def close(self) -> None:
     """Closes the metric log and waits for the last checkpoint, even if one of them fails."""
-    with contextlib.ExitStack() as at_end:
+    with self._ledger.measure('saving'), contextlib.ExitStack() as at_end:
       at_end.callback(checkpoint.finish, self._manager)
       if self._metrics:
         at_end.callback(self._metrics.close)

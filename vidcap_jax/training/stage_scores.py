@@ -15,13 +15,19 @@ from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.files import read_json, write_json
 from vidcap_jax.inference import rerank
+from vidcap_jax.training.ledger import Ledger
 
 # The scores whose spread over seeds is reported.
 SEED_SCORES = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'rsum')
 
 
 def evaluate_stage(
-  config: ConfigDict, name: str, stage_config: ConfigDict, workdir: epath.Path, mesh: Mesh
+  config: ConfigDict,
+  name: str,
+  stage_config: ConfigDict,
+  workdir: epath.Path,
+  mesh: Mesh,
+  ledger: Ledger,
 ) -> dict[str, dict]:
   """Scores a stage's best checkpoint on ``eval.splits``; splits scored before are read back.
 
@@ -31,6 +37,7 @@ def evaluate_stage(
     stage_config: the stage's own config.
     workdir: of the run.
     mesh: of all devices.
+    ledger: measures the time.
 
   Returns:
     Split -> its report, see ``evaluate.evaluate``.
@@ -53,12 +60,14 @@ def evaluate_stage(
     same = report.get('data', {}).get('hash') == manifest.hash
     same = same and (decode is None or report.get('decode', decode) == decode)
     if not same or _made_by(report) != (path, fallback and str(fallback), fusion, None):
-      group = fusion and rerank.restore_group(fusion, stage_config.fuse.candidates, mesh)
-      restored = group.members[0] if group else _restore(path, name, workdir, mesh)
-      second = restore.restore(fallback, mesh) if fallback else None
-      report = evaluate.evaluate(
-        restored, config.data.dir, split, folder / split, second, group or None
-      )
+      with ledger.measure('evaluating'):
+        group = fusion and rerank.restore_group(fusion, stage_config.fuse.candidates, mesh)
+        restored = group.members[0] if group else _restore(path, name, workdir, mesh)
+        second = restore.restore(fallback, mesh) if fallback else None
+        report = evaluate.evaluate(
+          restored, config.data.dir, split, folder / split, second, group or None
+        )
+      ledger.mark(f'scores of {name} on {split}')
     if is_main():
       line = f'[{name}] {split}, step {report["checkpoint_step"]}: {results.summary(report)}'
       print(line, flush=True)

@@ -13,6 +13,7 @@ from vidcap_jax.data import cache, pipeline
 from vidcap_jax.distributed.mesh import agree, block, is_main
 from vidcap_jax.training import profile
 from vidcap_jax.training.initial import restored_or_initial
+from vidcap_jax.training.ledger import Ledger
 from vidcap_jax.training.loop import TrainLoop
 from vidcap_jax.training.recorder import Recorder, stage_meta
 from vidcap_jax.training.signals import StopSignal, signal_name
@@ -34,7 +35,7 @@ class Preempted(Exception):
     self.signal = number
 
 
-def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dict:
+def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh, ledger: Ledger) -> dict:
   """Trains a stage, or goes on where it was stopped.
 
   Args:
@@ -42,6 +43,7 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dic
     name: of the stage.
     workdir: checkpoints go to WORKDIR/checkpoints/NAME, logs to metrics.jsonl and tensorboard/.
     mesh: of all devices.
+    ledger: measures where the time goes.
 
   Returns:
     The stage's progress: steps, best score and step.
@@ -61,18 +63,21 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dic
   trainer = make_trainer(config, stage, data, mesh, log)
   folder = workdir / 'checkpoints' / name
   start = restored_or_initial(config, stage, trainer, folder, workdir, log)
+  ledger.resume(f'{name}/{start.step}')
+  ledger.mark(f'{name}/{start.step}')
   features = _keep_features(config, stage, data, mesh)
   recorder = Recorder(
     workdir,
     stage_meta(config, name, stage, data),
     log,
+    ledger,
     step=start.step,
     keep=config.checkpoint.keep,
     tensorboard=config.log.tensorboard,
   )
   steps = range(start.step, start.step if start.progress['stopped'] else data.total_steps)
   batches = _read_batches(config, stage, data, features, steps, mesh)
-  loop = TrainLoop(config, data, trainer, features, start, validate, recorder)
+  loop = TrainLoop(config, data, trainer, features, start, validate, recorder, ledger)
   trace = profile.Trace(stage.traced_steps, steps, workdir / 'profile', log)
   with StopSignal() as stop_signal:
     with contextlib.ExitStack() as closing:  # closes all, whatever fails; the last entry first
@@ -80,6 +85,7 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh) -> dic
       closing.callback(batches.close)
       closing.callback(trace.close)
       loop.run(batches, trace, stop_signal)
+    ledger.mark(f'{name}/{loop.done}')  # nothing was lost since its last save
     # A signal may also come during the last validation or while a checkpoint is written.
     if loop.stop or bool(agree(bool(stop_signal.received), mesh)):
       message = f'saved step {loop.done} of stage {name!r} in {folder}'

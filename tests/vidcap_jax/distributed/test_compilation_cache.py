@@ -32,12 +32,10 @@ def test_by_default_programs_are_kept_in_the_users_cache_and_read_back(user_cach
   jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
   jax_cache.reset_cache()
   events: list[str] = []
-  listener = lambda name, **_: events.append(name)  # noqa: E731
-  jax.monitoring.register_event_listener(listener)
+  jax.monitoring.register_event_listener(lambda name, **_: events.append(name))
   found = []
   for _ in range(2):  # a new function object, as in a new process
     found.append(float(jax.jit(lambda x: jnp.sin(x) @ x)(jnp.arange(7.0))))
-  jax.monitoring.unregister_event_listener(listener)
   assert found[0] == found[1]
   folder = user_cache / 'vidcap_jax' / 'programs'
   assert folder.stat().st_mode & 0o777 == 0o700

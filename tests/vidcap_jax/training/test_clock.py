@@ -1,14 +1,15 @@
 import pytest
 
-from vidcap_jax.training import clock as clock_module
+from vidcap_jax.training import ledger as ledger_module
 from vidcap_jax.training.clock import Clock
+from vidcap_jax.training.ledger import Ledger
 
 
 @pytest.fixture
 def now(monkeypatch):
   """A fake clock: ``now(seconds)`` lets time pass."""
   seconds = [100.0]
-  monkeypatch.setattr(clock_module.time, 'perf_counter', lambda: seconds[0])
+  monkeypatch.setattr(ledger_module.time, 'perf_counter', lambda: seconds[0])
 
   def wait(more):
     seconds[0] += more
@@ -16,13 +17,21 @@ def now(monkeypatch):
   return wait
 
 
-def test_clock_reads_rate_and_input_wait_since_the_last_reading(now):
+@pytest.fixture
+def ledger(now):
+  """That of a training loop."""
+  made = Ledger(None, print)
+  with made.measure('stepping'):
+    yield made
+
+
+def test_clock_reads_rate_and_input_wait_since_the_last_reading(now, ledger):
   def batches():
     for _ in range(4):
       now(1.0)
       yield 'batch'
 
-  clock = Clock(0, 100)
+  clock = Clock(0, 100, ledger)
   readings = []
   for step, _ in enumerate(clock.watch(batches()), 1):
     now(3.0)
@@ -33,17 +42,22 @@ def test_clock_reads_rate_and_input_wait_since_the_last_reading(now):
   assert readings == [pytest.approx(expected)] * 2
 
 
-def test_clock_leaves_out_what_it_was_paused_for(now):
-  clock = Clock(0, 10)
+def test_clock_leaves_out_validation_saves_and_compilations(now, ledger):
+  clock = Clock(0, 10, ledger)
   clock.captions = 10
   now(2.0)
-  with clock.paused():
+  with ledger.measure('evaluating'):
     now(50.0)
+    with ledger.measure('saving'):
+      now(5.0)
+  now(40.0)
+  ledger.move_compilation(40.0)
   assert clock.read(1)['captions_per_second'] == pytest.approx(5.0)
+  assert clock.line(1, RECORD).endswith('ETA 18s')
 
 
-def test_the_first_step_and_its_compilation_are_left_out(now):
-  clock = Clock(0, 10)
+def test_the_first_step_is_left_out(now, ledger):
+  clock = Clock(0, 10, ledger)
   clock.captions = 8
   now(100.0)
   clock.restart(1)
@@ -62,10 +76,10 @@ RECORD = {
 }
 
 
-def test_progress_line(now):
-  clock = Clock(10, 100)
+def test_progress_line(now, ledger):
+  clock = Clock(10, 100, ledger)
   now(20.0)
-  clock.read(20)  # the first reading holds the compilation, but nothing else is known: 2 s a step
+  clock.read(20)  # 2 s a step
   line = clock.line(20, RECORD)
   assert line == (
     'step 20/100 epoch 1.50 loss 3.142 lr 0.0004 | 123 captions/s, input wait 26 %, ETA 2m40s'
