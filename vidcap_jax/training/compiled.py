@@ -1,12 +1,23 @@
-"""Compiles a step for each shape of batch, and logs the operations and memory that it takes."""
+"""Compiles a step for each shape of batch, and logs the operations and memory that it takes.
 
-from collections.abc import Callable, Mapping
+A run knows its shapes at its first step: one for each length that batches are cut to. Its programs
+are compiled by threads, in the order in which they are first needed, while the steps that have
+theirs are computed. A program is a function of the shapes alone, so it is the same whenever and
+wherever it was compiled.
+"""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.training.cost import cost_of_traced
+from vidcap_jax.training.ledger import WAIT_EVENT
 from vidcap_jax.training.memory import (
   REMEDIES,
   Memory,
@@ -16,38 +27,139 @@ from vidcap_jax.training.memory import (
   size,
 )
 
+Log = Callable[[str], None]
 
-def compile_by_shape(step: jax.stages.Wrapped, log: Callable[[str], None]) -> Callable:
-  """A jitted function, compiled ahead of its first call with each set of shapes.
+
+def make_compiler() -> ThreadPoolExecutor:
+  """The threads that compile: half of the processor's cores, at most four.
+
+  Compiling takes a core and some GB of memory; the other cores feed the devices, or are them.
+  """
+  threads = min(4, max(1, len(os.sched_getaffinity(0)) // 2))
+  return ThreadPoolExecutor(threads, thread_name_prefix='compiler')
+
+
+def compile_by_shape(
+  step: jax.stages.Wrapped,
+  log: Log,
+  compiler: ThreadPoolExecutor,
+  upcoming: Callable[..., Iterable[tuple]] = lambda *_: (),
+) -> Callable:
+  """A jitted function, compiled ahead of its call with each set of shapes.
 
   With ``jax_debug_nans`` the function itself is called and nothing is logged: only then does JAX
   search for the operation that makes the first NaN, for which it compiles another program.
 
   Args:
     step: jitted; its first argument is donated.
-    log: gets a line before each compilation, and after it one with operations and memory, and one
-      that the program fits where devices report their memory.
+    log: gets a line with the number of programs, and for each that has been compiled one with
+      operations and memory, and one that it fits where devices report their memory.
+    compiler: threads that compile.
+    upcoming: the arguments of the first call -> those of all calls by their shapes, in the order in
+      which they come first; arrays may be abstract.
 
   Raises:
-    ConfigError: the devices have less memory than the program needs; before it runs.
+    ConfigError: the devices have less memory than a program needs; before it runs, and at the next
+      call after it was compiled.
   """
-  programs: dict[tuple, Any] = {}
+  programs = _Programs(step, log, compiler)
 
   def run(*arguments):
     if jax.debug_nans.value:
       return step(*arguments)
-    leaves = jax.tree.leaves(arguments)
-    key = tuple((leaf.shape, leaf.dtype, leaf.sharding) for leaf in leaves)
-    if key not in programs:
-      log('compiling a step: this takes a while' if not programs else 'compiling another length')
-      programs[key] = _compile(step, arguments, log)
-    return programs[key](*arguments)
+    return programs.get(arguments, upcoming)(*arguments)
 
   return run
 
 
-def _compile(step: jax.stages.Wrapped, arguments: tuple, log: Callable[[str], None]) -> Any:
-  """Compiles a step and logs what it takes."""
+def abstract(tree: Any) -> Any:
+  """The shapes, dtypes and shardings of arrays; abstract arrays stay as they are."""
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Program:
+  """A compiled step.
+
+  Attributes:
+    run: the function.
+    memory: that it takes; None where the back end does not report it.
+    line: about its operations and memory.
+    rows: B of its batch; None: unknown.
+  """
+
+  run: Callable
+  memory: Memory | None
+  line: str
+  rows: int | None
+
+
+class _Programs:
+  """The programs of a step, by the shapes of their arguments."""
+
+  def __init__(self, step: jax.stages.Wrapped, log: Log, compiler: ThreadPoolExecutor):
+    self._step, self._log, self._compiler = step, log, compiler
+    self._futures: dict[tuple, Future[_Program]] = {}
+    self._unreported: list[Future[_Program]] = []
+    self._stats: Mapping[str, int] | None = None
+
+  def get(self, arguments: tuple, upcoming: Callable[..., Iterable[tuple]]) -> Callable:
+    """The program for arguments; waits until it has been compiled."""
+    key = _key(arguments)
+    if not self._futures:
+      # Now, because the temporary arrays of a step that is being computed would count, too.
+      self._stats = device_memory()
+      shapes = [abstract(arguments), *upcoming(*arguments)]
+      for each in shapes:
+        self._submit(each)
+      self._log(f'compiles {_programs(len(self._futures))} to train: this takes a while')
+    elif key not in self._futures:
+      self._log('compiling another step')
+      self._submit(abstract(arguments))
+    future = self._futures[key]
+    if not future.done():
+      began = time.perf_counter()
+      try:
+        future.result()
+      finally:
+        jax.monitoring.record_event_duration_secs(WAIT_EVENT, time.perf_counter() - began)
+    self._report()
+    return future.result().run
+
+  def _submit(self, arguments: tuple) -> None:
+    if (key := _key(arguments)) not in self._futures:
+      self._futures[key] = self._compiler.submit(_compile, self._step, arguments)
+      self._unreported.append(self._futures[key])
+
+  def _report(self) -> None:
+    """Logs the programs that have been compiled since the last call.
+
+    Raises:
+      ConfigError: one does not fit.
+    """
+    for future in [f for f in self._unreported if f.done()]:
+      self._unreported.remove(future)
+      program = future.result()
+      self._log(program.line)
+      if program.memory and (line := fits_line(program.memory, self._stats, program.rows)):
+        self._log(line)
+
+
+def device_memory() -> Mapping[str, int] | None:
+  """``memory_stats`` of this process's first device; None where it reports none."""
+  return jax.local_devices()[0].memory_stats()
+
+
+def _key(arguments: tuple) -> tuple:
+  return tuple((leaf.shape, leaf.dtype, leaf.sharding) for leaf in jax.tree.leaves(arguments))
+
+
+def _programs(count: int) -> str:
+  return '1 program' if count == 1 else f'{count} programs'
+
+
+def _compile(step: jax.stages.Wrapped, arguments: tuple) -> _Program:
+  """Compiles a step and counts what it takes."""
   traced = step.trace(*arguments)
   lowered = traced.lower()
   try:
@@ -61,27 +173,17 @@ def _compile(step: jax.stages.Wrapped, arguments: tuple, log: Callable[[str], No
     flops = cost_of_traced(traced, lowered).flops
   except RuntimeError:  # JAX_PLATFORMS leaves out the CPU, which counts them
     flops = 0
-  memory = memory_of(program)
-  log(_cost_line(flops, memory, arguments[0]))
-  if memory and (line := fits_line(memory, device_memory(), _rows(arguments))):
-    log(line)
-  return program
+  memory, batch = memory_of(program), arguments[1]
+  rows = len(batch['video_index']) if 'video_index' in batch else None
+  return _Program(program, memory, _cost_line(flops, memory, arguments[0], batch), rows)
 
 
-def device_memory() -> Mapping[str, int] | None:
-  """``memory_stats`` of this process's first device; None where it reports none."""
-  return jax.local_devices()[0].memory_stats()
-
-
-def _rows(arguments: tuple) -> int | None:
-  """B, the rows of the batch."""
-  batch = arguments[1] if len(arguments) > 1 else {}
-  return len(batch['video_index']) if 'video_index' in batch else None
-
-
-def _cost_line(flops: float, memory: Memory | None, state: Any) -> str:
+def _cost_line(flops: float, memory: Memory | None, state: Any, batch: Mapping) -> str:
   """A line with the operations and memory of a program, and the state that is not donated to it."""
-  line = f'a step takes {flops / 1e9:.3g} GFLOP' if flops else 'a step takes'
+  line = 'a step'
+  if 'captions' in batch:
+    line += f' with captions of {batch["captions"].shape[-1]} tokens'
+  line += f' takes {flops / 1e9:.3g} GFLOP' if flops else ' takes'
   if memory is None:  # some back ends do not report it
     return line if flops else 'compiled'
   line += (' and ' if flops else ' ') + f'{size(memory.total)} of each device: '

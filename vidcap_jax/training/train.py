@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.data import cache, pipeline
 from vidcap_jax.distributed.mesh import agree, block, is_main
-from vidcap_jax.training import profile
+from vidcap_jax.training import compiled, profile
 from vidcap_jax.training.initial import restored_or_initial
 from vidcap_jax.training.ledger import Ledger
 from vidcap_jax.training.loop import TrainLoop
@@ -60,7 +60,8 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh, ledger
   data = read_train_data(config, stage, workdir)
   validate = make_validator(config, stage, mesh, data.key_frames, log)
   log_train_data(config, stage, data, mesh, log)
-  trainer = make_trainer(config, stage, data, mesh, log)
+  compiler = compiled.make_compiler()
+  trainer = make_trainer(config, stage, data, mesh, log, compiler)
   folder = workdir / 'checkpoints' / name
   start = restored_or_initial(config, stage, trainer, folder, workdir, log)
   ledger.resume(f'{name}/{start.step}')
@@ -82,6 +83,7 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh, ledger
   with StopSignal() as stop_signal:
     with contextlib.ExitStack() as closing:  # closes all, whatever fails; the last entry first
       closing.callback(recorder.close)
+      closing.callback(compiler.shutdown, wait=False, cancel_futures=True)
       closing.callback(batches.close)
       closing.callback(trace.close)
       loop.run(batches, trace, stop_signal)

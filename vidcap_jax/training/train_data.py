@@ -14,6 +14,7 @@ from vidcap_jax.data.records import Video, VideoSource, open_split
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.data.vocabulary import PAD, Vocabulary
 from vidcap_jax.training import key_frame_stage
+from vidcap_jax.training.programs import step_lengths
 from vidcap_jax.training.stage import Stage
 
 
@@ -81,6 +82,24 @@ def _caption_lengths(texts: Sequence[Video], vocabulary: Vocabulary, length: int
   """Tokens of every caption of a split, EOS included, video after video."""
   captions = (caption for video in texts for caption in video.captions)
   return np.array([(vocabulary.encode(c, length) != PAD).sum() for c in captions])
+
+
+def lengths_to_come(config: ConfigDict, data: TrainData, steps: range) -> list[int]:
+  """The numbers of tokens that the batches of steps are cut to, in the order of their first use.
+
+  Only these need a program: a bucket may have no batch, as at the end of a run that is resumed.
+  """
+  lengths = np.array(step_lengths(config, data.length))
+  if len(lengths) == 1:
+    return lengths.tolist()
+  found: dict[int, None] = {}
+  for first in range(steps.start, steps.stop, data.order.steps_per_epoch):
+    epoch = range(first, min(steps.stop, first + data.order.steps_per_epoch))
+    needed = lengths[np.searchsorted(lengths, data.order.longest_of_steps(epoch))]
+    found |= dict.fromkeys(needed.tolist())
+    if len(found) == len(lengths):
+      break
+  return list(found)
 
 
 def log_train_data(

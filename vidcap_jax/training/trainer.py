@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from vidcap_jax.training import compiled
 from vidcap_jax.training.programs import SplitSizes, make_programs
 from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import TrainState
-from vidcap_jax.training.train_data import TrainData
+from vidcap_jax.training.train_data import TrainData, lengths_to_come
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +69,23 @@ class Trainer:
 
 
 def make_trainer(
-  config: ConfigDict, stage: Stage, data: TrainData, mesh: Mesh, log: Callable[[str], None]
+  config: ConfigDict,
+  stage: Stage,
+  data: TrainData,
+  mesh: Mesh,
+  log: Callable[[str], None],
+  compiler: ThreadPoolExecutor,
 ) -> Trainer:
-  """Makes objective, optimiser and compiled steps; logs the mesh and how parameters are sharded."""
+  """Makes objective, optimiser and compiled steps; logs the mesh and how parameters are sharded.
+
+  Args:
+    config: the stage's own.
+    stage: its parts.
+    data: its training split.
+    mesh: of all devices.
+    log: prints a line.
+    compiler: threads that compile the steps.
+  """
   programs = make_programs(config, stage.module, stage.shape.streams, split_sizes(data), mesh)
   objective = programs.objective
   for note in objective.notes(data.captions, stage.vocabulary) if objective.notes else ():
@@ -86,12 +101,33 @@ def make_trainer(
     initialise=programs.initialise,
     state_shapes=programs.state_shapes,
     state_shardings=programs.state_shardings,
-    train_step=compiled.compile_by_shape(programs.train_step, log),
+    train_step=compiled.compile_by_shape(
+      programs.train_step, log, compiler, functools.partial(upcoming_arguments, config, data)
+    ),
     sample_steps=programs.sample_steps,
     host_reward=host_reward,
     tables=tables,
     mesh=mesh,
   )
+
+
+def upcoming_arguments(
+  config: ConfigDict, data: TrainData, state: TrainState, batch: Mapping
+) -> Iterator[tuple[TrainState, dict]]:
+  """Abstract arguments of all steps from this one on, one for each length of captions.
+
+  Args:
+    config: the stage's own.
+    data: its training split.
+    state, batch: of the step that comes next.
+  """
+  steps = range(int(state.step), data.total_steps)
+  state, batch = compiled.abstract((state, dict(batch)))
+  captions = batch['captions']
+  for length in lengths_to_come(config, data, steps):
+    shape = (*captions.shape[:-1], length)
+    captions = jax.ShapeDtypeStruct(shape, captions.dtype, sharding=captions.sharding)
+    yield state, {**batch, 'captions': captions}
 
 
 def split_sizes(data: TrainData) -> SplitSizes:

@@ -29,7 +29,7 @@ def real_arguments(config, workdir, monkeypatch):
   """What the first step of real training is called with."""
   found = []
 
-  def capture(step, log):
+  def capture(*_):
     def run(*arguments):
       found.append(described(arguments))
       raise Stopped

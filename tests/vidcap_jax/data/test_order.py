@@ -214,6 +214,13 @@ def test_longest_is_that_of_the_batch(case, epoch):
 
 
 @settings(max_examples=60, deadline=None)
+@given(grouped(), st.integers(0, 20), st.integers(0, 20))
+def test_longest_of_many_steps(case, start, count):
+  order, steps = make_grouped(case), range(start, start + count)
+  assert order.longest_of_steps(steps).tolist() == [order.longest(step) for step in steps]
+
+
+@settings(max_examples=60, deadline=None)
 @given(grouped(), st.integers(0, 2))
 def test_a_videos_captions_come_shortest_first_from_some_turn_on(case, epoch):
   counts, _, _, per_video, _ = case

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import time
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +11,24 @@ import pytest
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.training import compiled
 from vidcap_jax.training.compiled import compile_by_shape
+from vidcap_jax.training.ledger import WAIT_EVENT
+from vidcap_jax.training.memory import bytes_per_device
 
 SIZE = 256  # 256 KiB of float32
 
 
-def made(donate: bool):
+@pytest.fixture(scope='module')
+def compiler():
+  with compiled.make_compiler() as threads:
+    yield threads
+
+
+@pytest.fixture
+def made(compiler):
+  return functools.partial(make_step, compiler)
+
+
+def make_step(compiler, donate: bool, upcoming=lambda *_: ()):
   output: list[str] = []
 
   @functools.partial(jax.jit, donate_argnums=0 if donate else ())
@@ -25,25 +39,74 @@ def made(donate: bool):
     last, _ = jax.lax.scan(body, batch['x'][0], batch['x'])
     return {'w': state['w'] + last.T @ last}, last.sum()
 
-  return compile_by_shape(step, output.append), output
+  return compile_by_shape(step, output.append, compiler, upcoming), output
 
 
 def arguments(length: int):
   return {'w': jnp.ones((SIZE, SIZE))}, {'x': jnp.ones((length, 4, SIZE))}
 
 
-def test_one_program_for_each_shape():
+def test_one_program_for_each_shape(made):
   step, output = made(donate=True)
   results = [float(step(*arguments(length))[1]) for length in (3, 3, 5, 3)]
   assert results[0] == results[1] == results[3]
-  assert [line for line in output if line.startswith('compiling')] == [
-    'compiling a step: this takes a while',
-    'compiling another length',
+  assert [line.split(':')[0] for line in output if line.startswith('compil')] == [
+    'compiles 1 program to train',
+    'compiling another step',
   ]
   assert len(output) == 4
 
 
-def test_operations_of_every_round_and_memory_are_logged():
+def compilations(lengths):
+  return {length: compiled.abstract(arguments(length)) for length in lengths}.values()
+
+
+def test_what_comes_later_is_compiled_by_threads(made, compiler):
+  """Once for each shape, and with the results that it has without."""
+  alone, _ = made(donate=True)
+  step, output = made(donate=True, upcoming=lambda *_: compilations((7, 4, 6)))
+  waits: list[float] = []
+  first = float(step(*arguments(7))[1])
+  assert output[0].startswith('compiles 3 programs')
+  compiler.submit(lambda: None).result()  # and so all that was handed in before
+  while len(output) < 4:  # with several threads another may still compile
+    step(*arguments(7))
+    time.sleep(0.01)
+  jax.monitoring.register_event_duration_secs_listener(
+    lambda name, seconds, **_: waits.append(seconds) if name == WAIT_EVENT else None
+  )
+  results = [first, *(float(step(*arguments(n))[1]) for n in (4, 6, 4))]
+  assert waits == []
+  assert len(output) == 4
+  assert results == [float(alone(*arguments(n))[1]) for n in (7, 4, 6, 4)]
+
+
+def test_the_time_of_waiting_for_a_program_is_reported(made):
+  waits: list[float] = []
+  jax.monitoring.register_event_duration_secs_listener(
+    lambda name, seconds, **_: waits.append(seconds) if name == WAIT_EVENT else None
+  )
+  step, _ = made(donate=True)
+  step(*arguments(8))
+  assert [seconds > 0 for seconds in waits] == [True]
+
+
+def test_a_program_for_later_that_does_not_fit_ends_the_run_early(made, monkeypatch):
+  most = bytes_per_device(compiled.abstract(arguments(9))) + 2**20
+  monkeypatch.setattr(compiled, 'device_memory', lambda: {'bytes_limit': most})
+  step, _ = made(donate=True, upcoming=lambda *_: compilations((9, 1000)))
+  step(*arguments(9))
+
+  def train_on():
+    for _ in range(1000):
+      step(*arguments(9))
+      time.sleep(0.01)
+
+  with pytest.raises(ConfigError, match='does not fit'):
+    train_on()
+
+
+def test_operations_of_every_round_and_memory_are_logged(made):
   step, output = made(donate=True)
   state, batch = arguments(40)
   step(state, batch)
@@ -55,13 +118,13 @@ def test_operations_of_every_round_and_memory_are_logged():
   assert 'held twice' not in output[1]
 
 
-def test_a_state_that_is_not_donated_is_logged():
+def test_a_state_that_is_not_donated_is_logged(made):
   step, output = made(donate=False)
   step(*arguments(3))
   assert '0 MiB of the training state is held twice' in output[1]
 
 
-def test_a_device_that_reports_its_memory(monkeypatch):
+def test_a_device_that_reports_its_memory(made, monkeypatch):
   stats = {'bytes_limit': 2**24, 'bytes_in_use': 2**20}
   monkeypatch.setattr(compiled, 'device_memory', lambda: stats)
   step, output = made(donate=True)
@@ -70,7 +133,7 @@ def test_a_device_that_reports_its_memory(monkeypatch):
   assert 1 <= needed < 3  # other arrays are held besides the arguments
 
 
-def test_a_step_that_does_not_fit_is_not_run(monkeypatch):
+def test_a_step_that_does_not_fit_is_not_run(made, monkeypatch):
   monkeypatch.setattr(compiled, 'device_memory', lambda: {'bytes_limit': 2**17})
   step, _ = made(donate=True)
   given = arguments(3)
@@ -94,15 +157,15 @@ class _Refused:
     raise jax.errors.JaxRuntimeError(self.reason)
 
 
-def test_a_compiler_that_finds_too_little_memory():
+def test_a_compiler_that_finds_too_little_memory(compiler):
   reason = 'RESOURCE_EXHAUSTED: Used 17.5G of 15.75G hbm'
   with pytest.raises(ConfigError, match=r'17\.5G of 15\.75G.*batch_size'):
-    compile_by_shape(_Refused(reason), print)(*arguments(3))
+    compile_by_shape(_Refused(reason), print, compiler)(*arguments(3))
   with pytest.raises(jax.errors.JaxRuntimeError, match='INTERNAL'):
-    compile_by_shape(_Refused('INTERNAL: a bug'), print)(*arguments(3))
+    compile_by_shape(_Refused('INTERNAL: a bug'), print, compiler)(*arguments(3))
 
 
-def test_operations_are_not_logged_where_they_cannot_be_counted(monkeypatch):
+def test_operations_are_not_logged_where_they_cannot_be_counted(made, monkeypatch):
   def cannot(*_):
     raise RuntimeError('no backend cpu')
 

@@ -26,8 +26,8 @@ def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
 def test_the_first_nan_is_named(tiny_data, tmp_path, with_inf, monkeypatch):
   by_shape = compiled.compile_by_shape
 
-  def looking(step, say):
-    return jax.debug_nans(True)(by_shape(step, say))  # all else has been compiled without
+  def looking(*settings):
+    return jax.debug_nans(True)(by_shape(*settings))  # all else has been compiled without
 
   monkeypatch.setattr(compiled, 'compile_by_shape', looking)
   message = (

@@ -1,6 +1,7 @@
 """Updates that are not finite, how batches weigh, and what is found before a stage trains."""
 
 import pathlib
+import re
 
 import jax
 import numpy as np
@@ -163,8 +164,8 @@ def test_what_crosses_between_host_and_devices(tiny_data, tmp_path, monkeypatch)
   by_shape, device_get = compiled.compile_by_shape, jax.device_get
   steps, fetched = [], []
 
-  def guarded(step, say):
-    run = by_shape(step, say)
+  def guarded(*settings):
+    run = by_shape(*settings)
 
     def inside(*arguments):
       with jax.transfer_guard_host_to_device('disallow'):
@@ -188,9 +189,21 @@ def test_what_crosses_between_host_and_devices(tiny_data, tmp_path, monkeypatch)
   assert fetched == [3, 4]
 
 
+def test_the_number_of_programs_is_logged_and_no_other_is_compiled(tiny_data, tmp_path, capsys):
+  """What is compiled ahead is what the steps then need: shapes, dtypes and shardings."""
+  config = tiny.short_config(tiny_data)
+  config.data.length_buckets = (6, 9)
+  tiny.run(config, tmp_path)
+  output = capsys.readouterr().out
+  lengths = re.findall(r'a step with captions of (\d+) tokens takes', output)
+  assert 'compiles 2 programs' in output
+  assert sorted(lengths) == ['6', '9']
+  assert 'another step' not in output
+
+
 def test_the_state_is_given_away(tiny_data, tmp_path, capsys):
   """Donated whole, so that no second copy of parameters and moments is ever held."""
   tiny.run(tiny.short_config(tiny_data), tmp_path)
   output = capsys.readouterr().out
-  assert 'a step takes ' in output
+  assert 'a step with captions of 21 tokens takes ' in output
   assert 'held twice' not in output
