@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
 
@@ -38,16 +39,32 @@ def constrain(
     t: position of the next word, from 0; used by the minimum length and the n-gram rule.
   """
   V = logits.shape[-1]
-  ids = jnp.arange(V)
-  banned = jnp.isin(ids, jnp.asarray(constraints.forbidden, jnp.int32))  # (V,)
-  banned |= (ids == EOS) & (t < constraints.min_length)
-  # Only the n-gram rule differs between captions: without it the masks stay small.
-  ids, banned = (x.reshape((1,) * (logits.ndim - 1) + (V,)) for x in (ids, banned))
+  shape = (1,) * (logits.ndim - 1) + (V,)
+  banned = _banned(constraints, V, t).reshape(shape)
+  # Only the n-gram rule differs between captions: without it the mask stays small.
   if constraints.no_repeat_ngram:
     banned = banned | _repeats(constraints.no_repeat_ngram, V, tokens, t)
+    # If the rules exclude all words, the caption ends.
+    banned &= ~(banned.all(axis=-1, keepdims=True) & _is_eos(V).reshape(shape))
+  return jnp.where(banned, -jnp.inf, logits)
+
+
+def _banned(constraints: Constraints, V: int, t: Array | int) -> Array:
+  """(V,), True for words that may not come at position t, whatever came before.
+
+  The masks are constants of the program, so that no loop over words makes them again.
+  """
+  always = np.isin(np.arange(V), constraints.forbidden)
+  early = always | _is_eos(V)
   # If the rules exclude all words, the caption ends.
-  stuck = banned.all(axis=-1, keepdims=True) & (ids == EOS)
-  return jnp.where(banned & ~stuck, -jnp.inf, logits)
+  always, early = (mask & ~(mask.all() & _is_eos(V)) for mask in (always, early))
+  if constraints.min_length < 1:
+    return jnp.asarray(always)
+  return jnp.where(t < constraints.min_length, early, always)
+
+
+def _is_eos(V: int) -> np.ndarray:
+  return np.arange(V) == EOS
 
 
 def _repeats(n: int, V: int, tokens: Array, t: Array) -> Array:

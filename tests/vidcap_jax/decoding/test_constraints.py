@@ -72,3 +72,20 @@ def test_forbidden_words_and_minimum_length():
     np.testing.assert_array_equal(
       np.isneginf(out), np.isin(np.arange(V), banned)[None].repeat(2, 0)
     )
+
+
+@pytest.mark.parametrize('n', [0, 2])
+@pytest.mark.parametrize('length', [0, 3])
+def test_a_caption_ends_where_all_words_are_forbidden(length, n):
+  for forbidden in ({*range(V)}, {*range(V)} - {EOS}):
+    constraints = Constraints(tuple(forbidden), min_length=length, no_repeat_ngram=n)
+    assert permitted(constraints, [[4] * L], 1) == [[EOS]]
+
+
+def test_masks_of_forbidden_words_are_constants():
+  """Nothing as long as the vocabulary is computed, so that no loop over words repeats it."""
+  constraints = Constraints(min_length=2)
+  apply = lambda logits, t: constrain(constraints, logits, None, t)  # noqa: E731
+  program = jax.make_jaxpr(apply)(jnp.zeros((2, V)), jnp.int32(0))
+  names = {equation.primitive.name for equation in program.eqns}
+  assert not names & {'iota', 'eq', 'reduce_and', 'reduce_or', 'or'}, names
