@@ -118,7 +118,7 @@ def _assumed_tables(objective: Objective, vocabulary: Vocabulary) -> Any:
 
 
 def _assumed_references() -> References:
-  rows = ASSUMED_SPLIT.videos, ASSUMED_SPLIT.most_captions
+  videos, R = ASSUMED_SPLIT.videos, ASSUMED_SPLIT.most_captions
   array: Any = jax.ShapeDtypeStruct
   nodes = _ASSUMED_NGRAMS
   frequencies = Frequencies(
@@ -127,6 +127,6 @@ def _assumed_references() -> References:
     array((nodes,), jnp.float32),
     _ASSUMED_CHILDREN.bit_length(),
   )
-  sentences = array((*rows, _ASSUMED_TOKENS), jnp.int32)
-  norms = array((*rows, ORDERS), jnp.float32)
-  return References(sentences, norms, frequencies)
+  sentences = array((videos, R * _ASSUMED_TOKENS), jnp.int32)
+  norms = array((videos, R * ORDERS), jnp.float32)
+  return References(sentences, norms, frequencies, R)

@@ -12,12 +12,12 @@ import jax
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.rewards import bleu, cider, ngrams, rouge
 from vidcap_jax.rewards.meteor import make_meteor
-from vidcap_jax.rewards.references import References
+from vidcap_jax.rewards.references import References, VideoReferences
 
 Array = jax.Array
 
 # (sentence (L,), its video's row of References) -> ().
-REWARDS: Mapping[str, Callable[[Array, References], Array]] = {
+REWARDS: Mapping[str, Callable[[Array, VideoReferences], Array]] = {
   'cider': lambda s, r: cider.cider_d(s, r.sentences, r.norms, r.frequencies),
   'bleu4': lambda s, r: bleu.bleu4(s, r.sentences),
   'rouge_l': lambda s, r: rouge.rouge_l(s, r.sentences),

@@ -17,21 +17,37 @@ VIDEOS_AT_ONCE = 64  # videos whose norms are computed together
 
 @struct.dataclass
 class References:
-  """Reference captions of all training videos, or of one of them without the leading axis.
+  """Reference captions of all training videos.
+
+  A video's captions are one row of a matrix, the form in which a step reads them. Of an array with
+  an axis of captions TPUs would pad each caption to 128 words, and so the compiler would copy the
+  whole table into another layout at every step.
 
   Attributes:
-    sentences: (videos, R, M) int32; R is the most captions of a video, M the longest caption.
-    norms: (videos, R, ORDERS), see ``cider.norms``.
+    sentences: (videos, R M) int32; R is the most captions of a video, M the longest caption.
+    norms: (videos, R ORDERS), see ``cider.norms``.
     frequencies: of n-grams, by the videos in whose captions they occur.
+    most_captions: R.
   """
 
   sentences: Array
   norms: Array
   frequencies: Frequencies
+  most_captions: int = struct.field(pytree_node=False)
 
-  def of_video(self, row: Array) -> 'References':
+  def of_video(self, row: Array) -> 'VideoReferences':
     """One video's references; the frequencies stay those of all."""
-    return References(self.sentences[row], self.norms[row], self.frequencies)
+    by_caption = lambda x: x[row].reshape(self.most_captions, -1)  # noqa: E731
+    return VideoReferences(by_caption(self.sentences), by_caption(self.norms), self.frequencies)
+
+
+@struct.dataclass
+class VideoReferences:
+  """One video's references: sentences (R, M), norms (R, ORDERS), and the frequencies of all."""
+
+  sentences: Array
+  norms: Array
+  frequencies: Frequencies
 
 
 def encode(
@@ -74,5 +90,7 @@ def make_references(
     of_video = lambda video: cider.norms(video, frequencies)  # noqa: E731
     return jax.lax.map(of_video, sentences, batch_size=VIDEOS_AT_ONCE)
 
+  videos, R, _ = sentences.shape
   placed = jnp.asarray(sentences)
-  return References(placed, norms(placed, frequencies), frequencies)
+  flat = lambda x: x.reshape(videos, -1)  # noqa: E731
+  return References(flat(placed), flat(norms(placed, frequencies)), frequencies, R)
