@@ -192,6 +192,9 @@ def base() -> ConfigDict:
   # as_params | sharded: the optimiser's moments and the computation of the update are sharded over
   # `data`, for several devices: less memory and time, one more collective.
   c.mesh.optimizer = 'as_params'
+  # Most MiB of float32 logits of a step on a device; more are computed in blocks of words, and
+  # again for their gradients. 0: no limit; -1: none on CPUs, 512 on others.
+  c.mesh.logits_mib = -1
   # A key that is not listed above is refused; these sections have keys of their own.
   c.lock()
   for section in (c.model, c.objective, c.stages, c.data.recipe.streams):

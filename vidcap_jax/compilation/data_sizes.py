@@ -17,7 +17,7 @@ from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.objective import Objective
 from vidcap_jax.rewards.ngrams import ORDERS, Frequencies
-from vidcap_jax.rewards.references import References
+from vidcap_jax.rewards.references import References, as_rows
 from vidcap_jax.training.programs import SplitSizes
 from vidcap_jax.training.stage import set_up
 from vidcap_jax.training.train_data import read_train_data
@@ -127,6 +127,6 @@ def _assumed_references() -> References:
     array((nodes,), jnp.float32),
     _ASSUMED_CHILDREN.bit_length(),
   )
-  sentences = array((videos, R * _ASSUMED_TOKENS), jnp.int32)
-  norms = array((videos, R * ORDERS), jnp.float32)
-  return References(sentences, norms, frequencies, R)
+  sentences = jax.eval_shape(as_rows, array((videos, R, _ASSUMED_TOKENS), jnp.int32))
+  norms = jax.eval_shape(as_rows, array((videos, R, ORDERS), jnp.float32))
+  return References(sentences, norms, frequencies, R, _ASSUMED_TOKENS)

@@ -12,45 +12,29 @@ from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
-from vidcap_jax.models.layers.attention import at_least_float32
 from vidcap_jax.objectives.objective import NoSettings, Objective
+from vidcap_jax.objectives.word_log_probs import bytes_limit, log_probs_of
+from vidcap_jax.objectives.word_log_probs import token_log_probs as token_log_probs
 
 Array = jax.Array
 
 
-def token_log_probs(logits: Array, targets: Array) -> Array:
-  """Log-probability of each target word: logits (…, V) and targets (…,) to (…,)."""
-  logits = at_least_float32(logits)
-  # A masked sum instead of a gather: its gradient is a select, where a gather's is a scatter.
-  is_target = (
-    jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == targets[..., None]
-  )
-  picked = jnp.where(is_target, logits, jnp.zeros_like(logits)).sum(axis=-1)
-  return picked - jax.nn.logsumexp(logits, axis=-1)
-
-
-def cross_entropy(logits: Array, targets: Array, *, smoothing: float = 0.0) -> tuple[Array, Array]:
+def summed(log_prob: Array, targets: Array) -> tuple[Array, Array]:
   """Cross entropy summed over words, and the number of words, PAD left out of both.
 
   Dividing the global sum by the global count makes the loss independent of how captions are spread
   over devices and batches.
 
   Args:
-    logits: (…, V).
+    log_prob: (…,) of each target word, see ``word_log_probs``.
     targets: (…,) int32.
-    smoothing: share of the target distribution spread evenly over the vocabulary.
 
   Returns:
-    (sum, count), scalars in at least float32.
+    (sum, count), scalars.
   """
-  logits = at_least_float32(logits)
   mask = targets != PAD
-  loss = -token_log_probs(logits, targets)
-  if smoothing:
-    uniform = jax.nn.logsumexp(logits, axis=-1) - logits.mean(axis=-1)
-    loss = (1 - smoothing) * loss + smoothing * uniform
-  total = jnp.where(mask, loss, jnp.zeros_like(loss)).sum()
-  return total, mask.sum(dtype=loss.dtype)
+  total = -jnp.where(mask, log_prob, jnp.zeros_like(log_prob)).sum()
+  return total, mask.sum(dtype=log_prob.dtype)
 
 
 def caption_loss(
@@ -61,13 +45,14 @@ def caption_loss(
   *,
   smoothing: float = 0.0,
   sampling_ratio: Array | None = None,
+  limit: int = 0,
 ) -> tuple[Array, Array]:
   """The training loss of captions (B, S, L), with dropout, summed over words, and the word count.
 
   Args:
     captioner: the model with the parameters to differentiate.
     key: of this step; all randomness comes from it.
-    smoothing: see ``cross_entropy``.
+    smoothing, limit: see ``word_log_probs.log_probs_of``.
     sampling_ratio: scheduled sampling's ratio, a scalar; None reads the given captions only.
 
   Returns:
@@ -91,11 +76,9 @@ def caption_loss(
       'the model draws at random in training, and cross entropy gives its draws no gradient: set '
       "objective.name to 'multi_sample', or model.choice to 'soft'"
     )
-  # The vocabulary product over all words at once, after the scan, as one flat matrix: XLA's CPU
-  # code for the loss and its gradient is a quarter faster than over (L, B, S, V).
-  hidden = jnp.moveaxis(unrolled.hidden, 0, 2)  # (B, S, L, H)
-  logits = captioner.logits(hidden.reshape(-1, hidden.shape[-1]))  # (B S L, V)
-  total, count = cross_entropy(logits, targets.reshape(-1), smoothing=smoothing)
+  # The vocabulary product is taken over all words at once, after the scan.
+  log_prob = log_probs_of(captioner, unrolled.hidden, targets, smoothing=smoothing, limit=limit)
+  total, count = summed(log_prob, targets)
   aux = jnp.moveaxis(unrolled.aux, 0, 2)  # (B, S, L)
   aux = jnp.where(targets != PAD, aux, jnp.zeros_like(aux)).sum()
   return total + aux.astype(total.dtype), count
@@ -115,6 +98,7 @@ def make(
       key,
       smoothing=config.train.label_smoothing,
       sampling_ratio=own_word_ratio(sampling, epoch),
+      limit=bytes_limit(config),
     )
     mean = total / jnp.maximum(count, jnp.ones_like(count))
     value = total / tokens_per_step if tokens_per_step else mean

@@ -17,8 +17,8 @@ from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
-from vidcap_jax.objectives.cross_entropy import token_log_probs
 from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.objectives.word_log_probs import bytes_limit, log_probs_of
 
 Array = jax.Array
 
@@ -57,7 +57,7 @@ def score_term(log_p: Array, log_p_draws: Array) -> Array:
 
 
 def multi_sample_loss(
-  captioner: Captioner, inputs: Inputs, targets: Array, key: Array, K: int
+  captioner: Captioner, inputs: Inputs, targets: Array, key: Array, K: int, limit: int = 0
 ) -> tuple[Array, Array]:
   """Minus the bound of captions (B, S, L), with dropout, summed over captions.
 
@@ -67,6 +67,7 @@ def multi_sample_loss(
     captioner: the model with the parameters to differentiate; its steps make random choices.
     key: of this step; all randomness comes from it.
     K: runs of each caption.
+    limit: see ``word_log_probs.log_probs_of``.
 
   Returns:
     Minus the bound, and the scalar whose gradient is minus equation 14; the model's own losses
@@ -86,8 +87,7 @@ def multi_sample_loss(
       "choice 'hard'); this one does not: use cross_entropy"
     )
   words = jnp.moveaxis(rows, -1, 0)  # (L, B, S K)
-  logits = captioner.logits(unrolled.hidden.reshape(-1, unrolled.hidden.shape[-1]))
-  log_prob = token_log_probs(logits, words.reshape(-1)).reshape(words.shape)
+  log_prob = jnp.moveaxis(log_probs_of(captioner, unrolled.hidden, rows, limit=limit), -1, 0)
 
   def of_runs(x):  # (L, B, S K) summed over words: (B, S, K)
     return jnp.where(words != PAD, x, jnp.zeros_like(x)).sum(axis=0).reshape(B, S, K)
@@ -130,7 +130,7 @@ def make(
 
   def loss(params, batch, inputs, key, epoch, state):
     captioner, captions = bind(module, params), batch['captions']
-    total, surrogate = multi_sample_loss(captioner, inputs, captions, key, K)
+    total, surrogate = multi_sample_loss(captioner, inputs, captions, key, K, bytes_limit(config))
     count = jnp.maximum((captions != PAD).sum(dtype=total.dtype), 1)
     return surrogate / (tokens_per_step or count), ({'loss': total / count}, state)
 

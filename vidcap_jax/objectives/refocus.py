@@ -7,7 +7,6 @@ it with the batch's mean reward instead (``reward_baseline``).
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,13 +20,9 @@ from vidcap_jax.decoding.unroll import scheduled_sampling, teacher_forcing
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner, Inputs, bind
 from vidcap_jax.models.layers.attention import at_least_float32
-from vidcap_jax.objectives.cross_entropy import (
-  cross_entropy,
-  own_word_ratio,
-  read_sampling,
-  token_log_probs,
-)
+from vidcap_jax.objectives.cross_entropy import own_word_ratio, read_sampling, summed
 from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.objectives.word_log_probs import bytes_limit, log_probs_of
 
 Array = jax.Array
 
@@ -94,13 +89,14 @@ def passes_loss(
   *,
   smoothing: float = 0.0,
   sampling_ratio: Array | None = None,
+  limit: int = 0,
 ) -> tuple[Array, Array, Any]:
   """Equations 17 and 18 for captions (B, S, L), with dropout.
 
   Args:
     captioner: of a model whose memory has ``each_pass``.
-    key, smoothing, sampling_ratio: as in ``cross_entropy.caption_loss``. Both passes get the same
-      noise.
+    key, smoothing, sampling_ratio, limit: as in ``cross_entropy.caption_loss``. Both passes get
+      the same noise.
 
   Returns:
     Sums over words (P,), pass by pass; the number of words (); the memory.
@@ -117,27 +113,29 @@ def passes_loss(
       captioner, memory, targets, noise.steps, ratio=sampling_ratio, key=sampling_key
     ).hidden
 
-  logits = _logits(captioner, memory.each_pass(unroll))
-  pass_loss = functools.partial(cross_entropy, smoothing=smoothing)
-  totals, counts = jax.vmap(pass_loss, in_axes=(0, None))(logits, targets.reshape(-1))
+  hidden = memory.each_pass(unroll)
+  log_probs = _log_probs(captioner, hidden, targets, limit, smoothing)  # (P, B, S, L)
+  totals, counts = jax.vmap(summed, in_axes=(0, None))(log_probs, targets)
   return totals, counts[0], memory
 
 
-def rewards(captioner: Captioner, memory: Any, targets: Array) -> Array:
+def rewards(captioner: Captioner, memory: Any, targets: Array, limit: int = 0) -> Array:
   """R_e of captions (B, S, L): (B, S), teacher-forced and without dropout."""
   unroll = lambda memory: teacher_forcing(captioner, memory, targets).hidden  # noqa: E731
-  logits = _logits(captioner, memory.each_pass(unroll))
-  log_probs = jax.vmap(token_log_probs, in_axes=(0, None))(logits, targets.reshape(-1))
-  log_probs = log_probs.reshape(-1, *targets.shape)  # (P, B, S, L)
+  log_probs = _log_probs(captioner, memory.each_pass(unroll), targets, limit)  # (P, B, S, L)
   first, second = jnp.where(targets[None] != PAD, log_probs, 0).sum(axis=-1)
   return reward(first, second)
 
 
-def _logits(captioner: Captioner, hidden: Array) -> Array:
-  """Hidden states (P, L, B, S, H) of all passes to logits (P, B S L, V), by one product."""
-  hidden = jnp.moveaxis(hidden, 1, 3)  # (P, B, S, L, H)
-  logits = captioner.logits(hidden.reshape(-1, hidden.shape[-1]))
-  return logits.reshape(hidden.shape[0], -1, logits.shape[-1])
+def _log_probs(
+  captioner: Captioner, hidden: Array, targets: Array, limit: int, smoothing: float = 0.0
+) -> Array:
+  """Hidden states (P, L, B, S, H) of all passes to (P, B, S, L), by one vocabulary product."""
+  P, S = len(hidden), targets.shape[1]
+  rows = jnp.concatenate([*hidden], axis=2)  # (L, B, P S, H)
+  words = jnp.concatenate([targets] * P, axis=1)
+  log_prob = log_probs_of(captioner, rows, words, smoothing=smoothing, limit=limit)
+  return jnp.stack([log_prob[:, p * S : (p + 1) * S] for p in range(P)])
 
 
 def used_captions(batch: Mapping) -> Array:
@@ -216,7 +214,7 @@ def make(
     ConfigError: the model does not pass over the video twice.
   """
   passes = getattr(module.config, 'passes', 1)
-  beta, sampling = settings.beta, read_sampling(config)
+  beta, sampling, limit = settings.beta, read_sampling(config), bytes_limit(config)
   keeps_rewards = beta > 0 and settings.reward_baseline == 'last_epoch'
   if passes != 2:
     raise ConfigError(
@@ -233,6 +231,7 @@ def make(
       key,
       smoothing=config.train.label_smoothing,
       sampling_ratio=own_word_ratio(sampling, epoch),
+      limit=limit,
     )
     words = jnp.maximum(count, jnp.ones_like(count))
     total = totals.sum()
@@ -240,7 +239,7 @@ def make(
     if beta:
       # The encoder has no dropout, so that its memory serves here too.
       fixed_params, fixed_memory = jax.lax.stop_gradient((params, memory))
-      R = rewards(bind(module, fixed_params), fixed_memory, targets)
+      R = rewards(bind(module, fixed_params), fixed_memory, targets, limit)
       if keeps_rewards:
         change, state = update_rewards(state, batch, R)
       else:

@@ -10,7 +10,7 @@ from vidcap_jax.data.vocabulary import EOS, PAD
 from vidcap_jax.decoding.constraints import WORDS_ONLY, constrain
 from vidcap_jax.decoding.unroll import Unrolled, greedy, sample, sample_on_tape, teacher_forcing
 from vidcap_jax.models.captioner import Captioner, Inputs, Noise
-from vidcap_jax.objectives.cross_entropy import token_log_probs
+from vidcap_jax.objectives.word_log_probs import log_probs_of
 
 Array = jax.Array
 
@@ -28,7 +28,7 @@ def sample_captions(captioner: Captioner, inputs: Inputs, key: Array, K: int, L:
 
 
 def replay(
-  captioner: Captioner, inputs: Inputs, key: Array, tokens: Array, parts: int = 1
+  captioner: Captioner, inputs: Inputs, key: Array, tokens: Array, parts: int = 1, limit: int = 0
 ) -> tuple[Array, Array]:
   """Log-probabilities of what ``sample_captions`` gives with this key, by teacher forcing.
 
@@ -38,6 +38,7 @@ def replay(
     tokens: (B, K, L), the sampled captions.
     parts: number of parts into which the videos are split, one computed after another and once more
       for its gradient: less memory for more time. It divides B.
+    limit: see ``word_log_probs.log_probs_of``.
 
   Returns:
     log_prob (B, K, L) of each token, undefined at PAD; draw_log_prob (B, K, L) of the model's other
@@ -48,7 +49,7 @@ def replay(
   def read(inputs, noise, tokens):
     memory = captioner.encode(inputs, noise.encoder, train=True)
     unrolled = teacher_forcing(captioner, memory, tokens, noise.steps, train=True)
-    return log_probs(captioner, unrolled, tokens)
+    return log_probs(captioner, unrolled, tokens, limit)
 
   if parts == 1:
     return read(inputs, noise, tokens)
@@ -79,7 +80,7 @@ def _in_parts(parts: int, axis: int, x: Array) -> Array:
 
 
 def sample_captions_on_tape(
-  captioner: Captioner, inputs: Inputs, key: Array, K: int, L: int
+  captioner: Captioner, inputs: Inputs, key: Array, K: int, L: int, limit: int = 0
 ) -> tuple[Array, Array, Array]:
   """``sample_captions`` and ``replay`` in one: the states of the sampling are differentiated.
 
@@ -89,7 +90,7 @@ def sample_captions_on_tape(
   draws, noise = _random(captioner, inputs, key, K, L)
   memory = captioner.encode(inputs, noise.encoder, train=True)
   tokens, unrolled = sample_on_tape(captioner, memory, draws, noise.steps)
-  return tokens, *log_probs(captioner, unrolled, tokens)
+  return tokens, *log_probs(captioner, unrolled, tokens, limit)
 
 
 def _random(
@@ -101,16 +102,15 @@ def _random(
   return draws, captioner.noise(noise_key, inputs, K, L)
 
 
-def log_probs(captioner: Captioner, unrolled: Unrolled, tokens: Array) -> tuple[Array, Array]:
+def log_probs(
+  captioner: Captioner, unrolled: Unrolled, tokens: Array, limit: int = 0
+) -> tuple[Array, Array]:
   """Log-probabilities of tokens (B, K, L) and of other random choices, as ``replay`` returns them.
 
-  The vocabulary product is taken over all words at once. As the sampler never draws ``<UNK>`` and
-  the like, the other words' probabilities sum to 1.
+  As the sampler never draws ``<UNK>`` and the like, the other words' probabilities sum to 1.
   """
-  hidden = jnp.moveaxis(unrolled.hidden, 0, 2)  # (B, K, L, H)
-  logits = captioner.logits(hidden.reshape(-1, hidden.shape[-1]))
-  log_prob = token_log_probs(constrain(WORDS_ONLY, logits), tokens.reshape(-1))
-  log_prob = log_prob.reshape(tokens.shape)
+  change = functools.partial(constrain, WORDS_ONLY)
+  log_prob = log_probs_of(captioner, unrolled.hidden, tokens, change=change, limit=limit)
   if unrolled.draw_log_prob is None:
     return log_prob, jnp.zeros_like(log_prob)
   return log_prob, jnp.moveaxis(unrolled.draw_log_prob, 0, 2).astype(log_prob.dtype)

@@ -22,6 +22,7 @@ from vidcap_jax.models.captioner import Captioner, Inputs, bind, encoder_params
 from vidcap_jax.objectives import sampling
 from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio, read_sampling
 from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.objectives.word_log_probs import bytes_limit
 from vidcap_jax.rewards import HOST_REWARDS, REWARDS, check_rewards, score
 from vidcap_jax.rewards.references import References, make_references
 
@@ -234,14 +235,15 @@ class _SelfCritical:
       inputs, key: of the step.
     """
     K, L = self.settings.samples, batch['captions'].shape[-1]
+    limit = bytes_limit(self.config)
     if self.settings.gradient == 'tape' and 'drawn' not in batch:
-      return sampling.sample_captions_on_tape(captioner, inputs, key, K, L)
+      return sampling.sample_captions_on_tape(captioner, inputs, key, K, L, limit)
     if 'drawn' in batch:
       tokens = batch['drawn']['samples']
     else:
       tokens = sampling.sample_captions(fixed, inputs, key, K, L)
     parts = self.settings.micro_batches
-    return tokens, *sampling.replay(captioner, inputs, key, tokens, parts)
+    return tokens, *sampling.replay(captioner, inputs, key, tokens, parts, limit)
 
   def _rewards(self, tokens: Array, batch: Mapping, kind: str) -> dict[str, Array]:
     """Rewards by name of captions, (B, K or 1) each; ``kind`` is 'samples' or 'greedy'."""
@@ -280,6 +282,7 @@ class _SelfCritical:
       key,
       smoothing=self.config.train.label_smoothing,
       sampling_ratio=own_word_ratio(read_sampling(self.config), epoch),
+      limit=bytes_limit(self.config),
     )
     return xe / jnp.maximum(count, jnp.ones_like(count))
 

@@ -12,6 +12,7 @@ from vidcap_jax.rewards import cider, ngrams
 from vidcap_jax.rewards.ngrams import Frequencies
 
 Array = jax.Array
+LANES = 128  # of a TPU's registers
 VIDEOS_AT_ONCE = 64  # videos whose norms are computed together
 
 
@@ -19,26 +20,32 @@ VIDEOS_AT_ONCE = 64  # videos whose norms are computed together
 class References:
   """Reference captions of all training videos.
 
-  A video's captions are one row of a matrix, the form in which a step reads them. Of an array with
-  an axis of captions TPUs would pad each caption to 128 words, and so the compiler would copy the
-  whole table into another layout at every step.
+  A video's captions are one row of a matrix, which ``LANES`` divides. TPUs store such a matrix row
+  by row without padding, as a step reads it. Arrays of other shapes have other layouts, and the
+  compiler would copy the whole table at every step.
 
   Attributes:
-    sentences: (videos, R M) int32; R is the most captions of a video, M the longest caption.
-    norms: (videos, R ORDERS), see ``cider.norms``.
+    sentences: (videos, R M and more) int32; R is the most captions of a video, M the longest.
+    norms: (videos, R ORDERS and more), see ``cider.norms``.
     frequencies: of n-grams, by the videos in whose captions they occur.
     most_captions: R.
+    longest: M.
   """
 
   sentences: Array
   norms: Array
   frequencies: Frequencies
   most_captions: int = struct.field(pytree_node=False)
+  longest: int = struct.field(pytree_node=False)
 
   def of_video(self, row: Array) -> 'VideoReferences':
     """One video's references; the frequencies stay those of all."""
-    by_caption = lambda x: x[row].reshape(self.most_captions, -1)  # noqa: E731
-    return VideoReferences(by_caption(self.sentences), by_caption(self.norms), self.frequencies)
+
+    def by_caption(table, width):
+      return table[row][: self.most_captions * width].reshape(self.most_captions, width)
+
+    sentences = by_caption(self.sentences, self.longest)
+    return VideoReferences(sentences, by_caption(self.norms, ngrams.ORDERS), self.frequencies)
 
 
 @struct.dataclass
@@ -90,7 +97,12 @@ def make_references(
     of_video = lambda video: cider.norms(video, frequencies)  # noqa: E731
     return jax.lax.map(of_video, sentences, batch_size=VIDEOS_AT_ONCE)
 
-  videos, R, _ = sentences.shape
   placed = jnp.asarray(sentences)
-  flat = lambda x: x.reshape(videos, -1)  # noqa: E731
-  return References(flat(placed), flat(norms(placed, frequencies)), frequencies, R)
+  tables = as_rows(placed), as_rows(norms(placed, frequencies))
+  return References(*tables, frequencies, *sentences.shape[1:])
+
+
+def as_rows(table: Array) -> Array:
+  """(videos, R, …) as a matrix with a row for each video, padded to a multiple of ``LANES``."""
+  rows = table.reshape(len(table), -1)
+  return jnp.pad(rows, ((0, 0), (0, -rows.shape[1] % LANES)))

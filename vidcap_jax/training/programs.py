@@ -19,6 +19,7 @@ from vidcap_jax.models import sharding
 from vidcap_jax.models.streams import example_inputs
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.objectives.word_log_probs import with_limit
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import (
   TrainState,
@@ -89,7 +90,7 @@ def make_programs(
   """
   schedule = make_schedule(config.optimizer, sizes.steps_per_epoch, sizes.total_steps)
   optimizer = make_optimizer(config.optimizer, schedule)
-  objective = make_objective(config, module, sizes.tokens_per_step)
+  objective = make_objective(with_limit(config, mesh), module, sizes.tokens_per_step)
   example = example_inputs(streams, config, module.config.needs)
 
   def initialise(key):

@@ -101,6 +101,7 @@ def refused(command, monkeypatch, tmp_path):
     ),
     ("c.runtime.matmul_precision = 'hihg'", 'matmul_precision=.hihg'),
     ("c.mesh.params = 'shraded'", 'mesh.params .shraded'),
+    ("c.mesh.optimizer = 'shraded'", 'mesh.optimizer .shraded'),
     ('c.train.epochs = -1.0', 'train.epochs=-1.0'),
   ],
 )

@@ -27,7 +27,8 @@ from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.unroll import greedy, shift_right, teacher_forcing
 from vidcap_jax.distributed.mesh import make_mesh, replicated, to_devices
 from vidcap_jax.models.captioner import bind, init_params, is_captioner
-from vidcap_jax.objectives.cross_entropy import cross_entropy, token_log_probs
+from vidcap_jax.objectives.cross_entropy import summed
+from vidcap_jax.objectives.word_log_probs import smoothed_log_probs, token_log_probs
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 
@@ -245,7 +246,7 @@ def test_bfloat16(costly):
     logits, attention = Setup._forward(module, params, inputs, targets)
     assert logits.dtype == jnp.bfloat16
     assert all(weights.dtype == jnp.float32 for weights in attention.values())
-    total, _ = cross_entropy(logits, targets)
+    total, _ = summed(smoothed_log_probs(logits, targets), targets)
     assert total.dtype == jnp.float32
     return total, token_log_probs(logits, targets)
 

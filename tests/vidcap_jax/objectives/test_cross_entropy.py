@@ -16,9 +16,12 @@ from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.cross_entropy import (
   ScheduledSampling,
   caption_loss,
-  cross_entropy,
   own_word_ratio,
   read_sampling,
+  summed,
+)
+from vidcap_jax.objectives.word_log_probs import (
+  smoothed_log_probs,
   token_log_probs,
 )
 
@@ -43,9 +46,9 @@ def targets():
 def test_by_hand():
   logits = jnp.log(jnp.array([[0.1, 0.2, 0.3, 0.4], [0.25] * 4, [0.7, 0.1, 0.1, 0.1]])) + 5.0
   targets = jnp.array([3, 1, PAD])
-  total, count = cross_entropy(logits, targets)
+  total, count = summed(smoothed_log_probs(logits, targets), targets)
   np.testing.assert_allclose([total, count], [-np.log(0.4) - np.log(0.25), 2], rtol=1e-5)
-  total, count = cross_entropy(logits, targets, smoothing=0.2)
+  total, count = summed(smoothed_log_probs(logits, targets, 0.2), targets)
   first = 0.8 * np.log(0.4) + 0.2 * np.log([0.1, 0.2, 0.3, 0.4]).mean()
   np.testing.assert_allclose([total, count], [-first - np.log(0.25), 2], rtol=1e-5)
 
@@ -55,13 +58,15 @@ def test_equals_optax(logits, targets, smoothing):
   labels = optax.smooth_labels(jax.nn.one_hot(targets, V), smoothing)
   each = optax.softmax_cross_entropy(logits, labels)
   mask = targets != PAD
-  total, count = cross_entropy(logits, targets, smoothing=smoothing)
+  total, count = summed(smoothed_log_probs(logits, targets, smoothing), targets)
   np.testing.assert_allclose(total, np.asarray(each)[mask].sum(), rtol=1e-5)
   assert count == mask.sum()
 
 
 def test_padding_is_left_out(logits, targets):
-  loss = jax.jit(jax.value_and_grad(lambda x: cross_entropy(x, targets, smoothing=0.1)[0]))
+  loss = jax.jit(
+    jax.value_and_grad(lambda x: summed(smoothed_log_probs(x, targets, 0.1), targets)[0])
+  )
   total, grads = loss(logits)
   pad = targets == PAD
   assert (np.asarray(grads)[pad] == 0).all()
@@ -71,14 +76,16 @@ def test_padding_is_left_out(logits, targets):
 
 
 def test_nothing_to_predict_counts_nothing(logits):
-  assert cross_entropy(logits, np.zeros((3, 2, 4), np.int32)) == (0, 0)
+  assert summed(
+    smoothed_log_probs(logits, np.zeros((3, 2, 4), np.int32)), np.zeros((3, 2, 4), np.int32)
+  ) == (0, 0)
 
 
 def test_bfloat16_logits_are_summed_in_float32(targets):
   """2,000 words of a loss near 2.4: a bfloat16 sum would be off by far more than 1 %."""
   logits = jnp.zeros((2000, V), jnp.bfloat16)
   words = jnp.full(2000, 4)
-  total, count = cross_entropy(logits, words, smoothing=0.1)
+  total, count = summed(smoothed_log_probs(logits, words, 0.1), words)
   assert total.dtype == count.dtype == jnp.float32
   np.testing.assert_allclose([total, count], [2000 * np.log(V), 2000], rtol=1e-5)
   assert token_log_probs(logits, words).dtype == jnp.float32
@@ -106,7 +113,9 @@ def quiet(setup):
 def test_losses_of_batches_add_up(setup, quiet):
   """Two batches together give the cross entropy of teacher forcing on the batch that joins them."""
   parts = sum(quiet(rows(setup.inputs, h), setup.targets[h]) for h in (slice(0, 4), slice(4, 8)))
-  expected = cross_entropy(setup.logits(setup.inputs), setup.targets, smoothing=0.1)
+  expected = summed(
+    smoothed_log_probs(setup.logits(setup.inputs), setup.targets, 0.1), setup.targets
+  )
   np.testing.assert_allclose(parts, expected, rtol=1e-5)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from vidcap_jax.data.vocabulary import EOS, build_vocabulary
 from vidcap_jax.rewards import cider
-from vidcap_jax.rewards.references import encode, make_references
+from vidcap_jax.rewards.references import LANES, encode, make_references
 
 
 def test_references_are_whole_and_unknown_words_told_apart():
@@ -22,7 +22,7 @@ def test_tables_are_stored_as_matrices_whose_rows_are_videos():
   vocabulary = build_vocabulary(['a cat a cat a dog a dog'], 1, 2)
   tables = make_references(captions, vocabulary, count_eos=True)
   encoded = encode(captions, vocabulary, count_eos=True)
-  assert tables.sentences.ndim == tables.norms.ndim == 2
+  assert tables.sentences.shape == tables.norms.shape == (3, LANES)
   for row in range(3):
     video = tables.of_video(row)
     np.testing.assert_array_equal(video.sentences, encoded[row])
