@@ -94,7 +94,7 @@ def _block(captioner: Captioner, hidden: Array, limit: int) -> int:
 
 def bytes_limit(config: ConfigDict) -> int:
   """The ``limit`` of ``log_probs_of``, as ``with_limit`` has set it; 0 where it has not."""
-  return max(0, config.mesh.get('logits_mib', 0)) * _MIB
+  return max(0, config.get('mesh', {}).get('logits_mib', 0)) * _MIB
 
 
 def with_limit(config: ConfigDict, mesh: Mesh) -> ConfigDict:
