@@ -2,7 +2,8 @@
 
 JAX's key of a program holds the program, its options, the versions of jaxlib and of the backend,
 the devices, and for CPUs their instruction set. So a folder may be shared by versions and machines.
-JAX removes nothing from it, so the oldest programs of the default folder are removed here.
+JAX removes nothing from it, so the oldest programs of the default folder are removed here, and
+those that a kill or a full disk left half written, which JAX would neither read nor replace.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import zlib
 
 import jax
 
@@ -22,6 +24,8 @@ AUTO = 'auto'
 # default is 1 s; a start has many programs between the two.
 MIN_COMPILE_SECONDS = 0.3
 MAX_BYTES = 4 * 2**30  # of the default folder
+_CHECKED = 'checked'  # a file that is as old as the last search for half-written programs
+_ZSTANDARD = b'\x28\xb5\x2f\xfd'  # files that are not packed by zlib begin with it
 
 
 def default_folder() -> pathlib.Path:
@@ -76,11 +80,39 @@ def _prepare(folder: pathlib.Path) -> bool:
       )
     return False
   if is_main():
-    remove_oldest(folder, MAX_BYTES)
+    _remove_oldest(folder, MAX_BYTES)
+    _remove_half_written(folder)  # second, as it reads files, which makes them look used
   return True
 
 
-def remove_oldest(folder: pathlib.Path, most: int) -> None:
+def _remove_half_written(folder: pathlib.Path) -> None:
+  """Removes the programs that cannot be unpacked, of those written since the last call."""
+  checked = folder / _CHECKED
+  since = checked.stat().st_mtime if checked.is_file() else 0.0
+  for path in folder.glob('*-cache'):
+    with contextlib.suppress(OSError):  # another process removes files, too
+      if path.stat().st_mtime >= since and not _can_be_unpacked(path.read_bytes()):
+        path.unlink()
+  with contextlib.suppress(OSError):
+    checked.touch()
+
+
+def _can_be_unpacked(data: bytes) -> bool:
+  try:
+    if data.startswith(_ZSTANDARD):
+      import zstandard  # JAX uses it where it is installed
+
+      zstandard.ZstdDecompressor().decompress(data)
+    else:
+      zlib.decompress(data)
+  except ImportError:
+    return True  # it cannot be checked
+  except Exception:  # zstandard's own
+    return False
+  return True
+
+
+def _remove_oldest(folder: pathlib.Path, most: int) -> None:
   """Removes the files that were used longest ago while a folder holds more than ``most`` bytes."""
   files = []
   for path in folder.glob('*-cache'):

@@ -1,6 +1,7 @@
 """Where compiled programs are kept."""
 
 import os
+import zlib
 
 import jax
 import jax.numpy as jnp
@@ -89,9 +90,24 @@ def test_the_oldest_programs_are_removed(user_cache, monkeypatch):
   folder.mkdir(parents=True)
   for age in range(4):
     path = folder / f'p{age}-cache'
-    path.write_bytes(b'x' * 10)
+    path.write_bytes(zlib.compress(b'x' * 10, 0))  # 21 bytes
     os.utime(path, (1e9 - age, 1e9 - age))
   (folder / 'other').write_bytes(b'x' * 100)
-  monkeypatch.setattr(compilation_cache, 'MAX_BYTES', 25)
+  monkeypatch.setattr(compilation_cache, 'MAX_BYTES', 50)
   compilation_cache.use('auto')
-  assert {path.name for path in folder.iterdir()} == {'p0-cache', 'p1-cache', 'other'}
+  assert {path.name for path in folder.iterdir()} == {'p0-cache', 'p1-cache', 'other', 'checked'}
+
+
+def test_a_half_written_program_is_removed_and_compiled_again(user_cache):
+  """JAX itself would neither read nor replace it."""
+  compilation_cache.use('auto')
+  folder = compilation_cache.default_folder()
+  packed = zlib.compress(bytes(range(256)) * 9)
+  (folder / 'whole-cache').write_bytes(packed)
+  (folder / 'cut-cache').write_bytes(packed[:-20])
+  (folder / 'empty-cache').write_bytes(b'')
+  (folder / 'old-cache').write_bytes(packed[:-20])
+  os.utime(folder / 'old-cache', (1e9, 1e9))  # before the last start, which has read it
+  jax.config.update('jax_compilation_cache_dir', None)
+  compilation_cache.use('auto')
+  assert {path.name for path in folder.iterdir()} == {'whole-cache', 'old-cache', 'checked'}
