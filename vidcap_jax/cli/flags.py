@@ -93,7 +93,8 @@ DECODE = flags.DEFINE_multi_string(
 TOPOLOGY = flags.DEFINE_string(
   'topology',
   None,
-  'compile: chips to compile for, which need not be there, e.g. v5e:2x4, v4:2x2x4, h100:8.',
+  'compile: chips to compile for, which need not be there, e.g. v5e:2x4, v4:2x2x4, h100:8, or '
+  '2xv5e:2x4 for two slices.',
 )
 STAGE = flags.DEFINE_string('stage', '', 'compile: only this stage.')
 PROGRAMS = flags.DEFINE_list(

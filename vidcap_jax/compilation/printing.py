@@ -18,11 +18,13 @@ def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) 
   if low_effort:
     effort = ', low effort' + (': estimates of time are too high' if chip.clock else '')
   count = f'{topology.chips} chips' if topology.chips > 1 else '1 chip'
+  count += f' in {topology.slices} slices' if topology.slices > 1 else ''
   lines = [
     f'{topology.name}: {count} of {_mib(chip.memory)} MiB, {versions}{effort}',
     'MiB are of each chip; times are estimates, not measured'
     + ('' if chip.clock else ", at the chip's published rates")
-    + ', collectives beside them',
+    + ', collectives beside them'
+    + (', without those between slices' if topology.slices > 1 else ''),
   ]
   if assumed:
     lines.append(

@@ -16,6 +16,8 @@ _COLLECTIVE = re.compile(
   r'(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|ragged-all-to-all)(-start)?$'
 )
 _CALLBACK = re.compile(r'custom_call_target="([^"]*(?:callback|host)[^"]*)"', re.IGNORECASE)
+_BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
+_NETWORK = ' between slices'  # in the kind of a collective that leaves a TPU slice
 _ON_CHIP = 'S(1)'  # in the layout of an array in a TPU's vector memory, outside HBM
 _NO_BUFFER = ('tuple', 'get-tuple-element', 'bitcast', 'while', 'constant', 'conditional', 'call')
 
@@ -25,7 +27,7 @@ class Collective:
   """Collectives of one kind and place.
 
   Attributes:
-    kind: e.g. 'all-reduce'.
+    kind: e.g. 'all-reduce', or 'all-reduce between slices' of the part that leaves a TPU slice.
     in_loop: whether they run in a loop.
     count: how many there are in the program.
     runs: how often they run in all.
@@ -104,12 +106,9 @@ def contents_of(program: Program) -> Contents:
 def _collectives(running, once: set[int]) -> list[Collective]:
   groups: dict[tuple[str, bool], list[tuple[int, int, str]]] = {}
   for instruction, times in running:
-    kind = _COLLECTIVE.match(instruction.opcode)
-    if kind:
-      size = instruction.bytes
-      if kind[2] and kind[1] != 'all-reduce':  # the result of a start holds its operand too
-        size -= _operand_bytes(instruction)
-      place = kind[1], id(instruction) not in once
+    if found := _collective(instruction):
+      kind, size = found
+      place = kind, id(instruction) not in once
       groups.setdefault(place, []).append((size * times, times, instruction.op_name))
   return [
     Collective(
@@ -124,9 +123,23 @@ def _collectives(running, once: set[int]) -> list[Collective]:
   ]
 
 
-def _operand_bytes(start: Instruction) -> int:
-  """Bytes of the operand in the result (operand, output, …) of an asynchronous start."""
-  first = re.match(r'\(?\(?([a-z]+\d*\[[\d,]*\])', start.shape)
+def _collective(instruction: Instruction) -> tuple[str, int] | None:
+  """Kind and bytes of a collective, None for another instruction."""
+  if instruction.opcode == 'recv' and (sent := _BETWEEN_SLICES.search(instruction.rest)):
+    kind = sent[1].lower().replace('_', '-')
+    return kind + _NETWORK, _first_bytes(instruction)
+  found = _COLLECTIVE.match(instruction.opcode)
+  if not found:
+    return None
+  size = instruction.bytes
+  if found[2] and found[1] != 'all-reduce':  # the result of a start holds its operand too
+    size -= _first_bytes(instruction)
+  return found[1], size
+
+
+def _first_bytes(instruction: Instruction) -> int:
+  """Bytes of the first array of a result: what a recv gets, the operand of a start."""
+  first = re.match(r'\(?\(?([a-z]+\d*\[[\d,]*\])', instruction.shape)
   return Instruction('', first[1], '', '').bytes if first else 0
 
 
@@ -137,6 +150,7 @@ def _host_calls(running) -> list[str]:
       instruction.opcode in ('infeed', 'outfeed')
       or instruction.opcode in ('send', 'recv')
       and 'is_host_transfer=true' in instruction.rest
+      and not _BETWEEN_SLICES.search(instruction.rest)
     ):
       names.append(instruction.opcode)
     elif instruction.opcode == 'custom-call' and (found := _CALLBACK.search(instruction.rest)):
@@ -220,13 +234,17 @@ class Report:
 
 
 def collective_seconds(contents: Contents, chip: Chip, chips: int) -> float:
-  """How long the collectives take at the bandwidth of the chip's links, if nothing overlaps."""
+  """How long the collectives take at the bandwidth of the chip's links, if nothing overlaps.
+
+  What is sent between slices goes through their hosts' network and is not counted.
+  """
   if chips == 1:
     return 0.0
   passes = {'all-reduce': 2.0, 'collective-permute': 1.0}  # a reduce-scatter and an all-gather
   return sum(
     passes.get(c.kind, 1.0) * c.bytes * (chips - 1) / chips / chip.links
     for c in contents.collectives
+    if not c.kind.endswith(_NETWORK)
   )
 
 

@@ -84,6 +84,7 @@ def _compile(job: Job, lowered: jax.stages.Lowered, report: Report) -> tuple[Rep
 def _with_estimates(job: Job, report: Report, flops: float) -> Report:
   """Adds operations, the estimate of time and the share of the chips' peak."""
   chip, chips, contents = job.topology.chip, job.topology.chips, report.contents
+  of_slice = chips // job.topology.slices
   assert contents is not None
   peak = chip.peak(job.config.train.dtype, job.config.runtime.matmul_precision)
   at_peak = flops / chips / peak
@@ -95,7 +96,7 @@ def _with_estimates(job: Job, report: Report, flops: float) -> Report:
     report,
     flops=flops,
     estimate=estimate,
-    collective_estimate=collective_seconds(contents, chip, chips),
+    collective_estimate=collective_seconds(contents, chip, of_slice),
     share_of_peak=at_peak / estimate if estimate else 0.0,
   )
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,24 +17,30 @@ from vidcap_jax.errors import ConfigError, DataError
 def make_mesh(data: int = -1, model: int = 1, devices: Sequence[Any] = ()) -> Mesh:
   """A ('data', 'model') mesh over all devices; data=-1 takes those that ``model`` leaves.
 
-  Devices are ordered by process, so that the rows of a batch that a process holds are contiguous.
+  Devices are ordered by slice, so that only ``data`` spans the slower network between slices, and
+  in a slice by process, so that the rows of a batch that a process holds are contiguous.
 
   Args:
     data, model: the sizes of the axes.
     devices: other devices than JAX's, such as those of a topology.
 
   Raises:
-    ConfigError: the sizes do not use every device, or split a process's devices unevenly; the
-      message names sizes that fit.
+    ConfigError: the sizes do not use every device, or split the devices of a process or of a slice
+      unevenly; the message names sizes that fit.
   """
-  by_process = sorted(devices or jax.devices(), key=lambda d: (d.process_index, d.id))
-  processes = len({device.process_index for device in by_process})
-  total, each = len(by_process), len(by_process) // processes
-  sizes = [n for n in range(1, total + 1) if not total % n and not (each % n and n % each)]
+  # mesh_utils.create_hybrid_device_mesh has the same order of slices, but orders a slice's devices
+  # along its links, where the rows of a process are not contiguous.
+  ordered = sorted(devices or jax.devices(), key=lambda d: (slice_index(d), d.process_index, d.id))
+  slices = _count(ordered, slice_index)
+  total, each = len(ordered), len(ordered) // _count(ordered, lambda d: d.process_index)
+  units = {each, total // slices}
+  sizes = [n for n in range(1, total + 1) if not total % n and all(_divides(n, u) for u in units)]
   if model not in sizes:
+    of_slices = f', {total // slices} a slice' if slices > 1 else ''
     raise ConfigError(
-      f'mesh.model={model} does not fit {total} devices, {each} a process; it is a part or a '
-      f'multiple of the devices of a process: {", ".join(map(str, sizes))}'
+      f'mesh.model={model} does not fit {total} devices, {each} a process{of_slices}; it is a part '
+      f'or a multiple of the devices of a process{" and of a slice" if slices > 1 else ""}: '
+      f'{", ".join(map(str, sizes))}'
     )
   if data not in (-1, total // model):
     raise ConfigError(
@@ -44,14 +50,30 @@ def make_mesh(data: int = -1, model: int = 1, devices: Sequence[Any] = ()) -> Me
   data = total // model
   # Mesh makes all axes Auto; with Explicit ones, as jax.make_mesh has them, every gather would need
   # an out_sharding.
-  return Mesh(np.array(by_process).reshape(data, model), ('data', 'model'))
+  return Mesh(np.array(ordered).reshape(data, model), ('data', 'model'))
+
+
+def slice_index(device: Any) -> int:
+  """The slice of a device: 0 on CPUs and in a job of one TPU slice, where JAX numbers none."""
+  return getattr(device, 'slice_index', None) or 0
+
+
+def _count(devices: Sequence[Any], group: Callable[[Any], int]) -> int:
+  return len({group(device) for device in devices})
+
+
+def _divides(size: int, unit: int) -> bool:
+  """Whether one of two numbers is a multiple of the other."""
+  return not (unit % size and size % unit)
 
 
 def layout(mesh: Mesh) -> str:
-  """One line: processes, devices, mesh, and which shards of a batch each process holds."""
-  count = jax.process_count()
+  """One line: processes, slices, devices, mesh, and the shards of a batch of each process."""
+  count, slices = jax.process_count(), _count(list(mesh.devices.flat), slice_index)
   kind = mesh.devices.flat[0].device_kind
-  line = f'{count} process{"es" if count > 1 else ""}, {mesh.size} '
+  line = f'{count} process{"es" if count > 1 else ""}, '
+  line += f'{slices} slices, ' if slices > 1 else ''
+  line += f'{mesh.size} '
   line += f'device{"s" if mesh.size > 1 else ""} ({kind}), mesh '
   line += f'data={mesh.shape["data"]} x model={mesh.shape["model"]}'
   if count == 1:

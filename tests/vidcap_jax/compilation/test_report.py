@@ -108,6 +108,32 @@ def test_time_of_collectives(tpu):
   assert collective_seconds(tpu, chip, 8) == pytest.approx(2 * total * 7 / 8 / chip.links)
 
 
+def test_transfers_between_slices():
+  """As the compiler of TPUs writes them: an all-reduce in each slice and between them."""
+  attributes = (
+    'is_host_transfer=true, frontend_attributes={'
+    '_xla_host_transfer_handler_name="xla_megascale_runtime",'
+    '_xla_megascale_transfer_type="ALL_REDUCE"}'
+  )
+  text = (
+    'ENTRY %main (a: f32[4,8]) -> f32[4,8] {\n'
+    '  %a = f32[4,8]{1,0} parameter(0)\n'
+    '  %r = f32[2,8]{1,0} reduce-scatter(%a), replica_groups={{0,1},{2,3}}, dimensions={0}\n'
+    '  %t = token[] after-all()\n'
+    f'  %send = (f32[2,8]{{1,0}}, u32[], token[]) send(%r, %t), {attributes}\n'
+    f'  %recv = (f32[2,8]{{1,0}}, u32[], token[]) recv(%t), {attributes}\n'
+    '  ROOT %g = f32[4,8]{1,0} all-gather(%r), dimensions={0}\n}\n'
+  )
+  found = contents_of(read_program(text))
+  sizes = {c.kind: c.bytes for c in found.collectives}
+  assert sizes == {'reduce-scatter': 64, 'all-reduce between slices': 64, 'all-gather': 128}
+  assert not found.host_calls
+  seconds = collective_seconds(found, find_chip('v5e'), 2)
+  assert seconds == pytest.approx((64 + 128) / 2 / find_chip('v5e').links)
+  other = contents_of(read_program(text.replace('_xla_megascale_transfer_type', 'other')))
+  assert other.host_calls == ['send', 'recv']
+
+
 @pytest.mark.parametrize(('total', 'fits'), [(16 * 2**30, True), (16 * 2**30 + 1, False)])
 def test_verdict(total, fits):
   report = Report('xe', 'step', 21, memory=Memory(total, 0, 0, 0))

@@ -1,9 +1,12 @@
 """Names of topologies, what they are compiled with, and what is missing."""
 
+import dataclasses
 import importlib.metadata
 import re
+import types
 
 import pytest
+from jax.experimental import topologies
 
 from vidcap_jax.compilation import topology
 from vidcap_jax.compilation.chips import FOLDER, find_chip
@@ -20,6 +23,9 @@ from vidcap_jax.errors import UserError
     ('v6e:1x1', 1, 'v6e:1'),
     ('h100:8', 8, 'h100:8'),
     ('a100:2x8', 16, 'a100:2x8'),
+    ('2xv5e:2x4', 16, '2xv5e:2x4'),
+    ('1xv5e:2x4', 8, 'v5e:2x4'),
+    ('4xv5p:2x2x2', 32, '4xv5p:2x2x2'),
   ],
 )
 def test_names(text, chips, name):
@@ -39,6 +45,10 @@ def test_names(text, chips, name):
     ('v4:2x4', '3 axes.*v4:AxBxC'),
     ('h100', 'h100:8'),
     ('h100:1x2x8', 'h100:2x8'),
+    ('2xh100:8', 'h100:2x8'),
+    ('2xv5e:1', '2xv5e:1.*more than one chip'),
+    ('2xv9:2x4', 'v9.*known: v4, v5e'),
+    ('0xv5e:2x4', '0xv5e'),
   ],
 )
 def test_wrong_names(text, message):
@@ -83,6 +93,32 @@ def test_a_gpu_is_described_with_the_memory_and_bandwidth_of_the_table(name):
   assert int(figures['device_memory_size']) == chip.memory
   assert int(figures['memory_bandwidth']) == chip.bandwidth
   assert {file.stem for file in FOLDER.glob('*.txtpb')} == {'a100', 'h100', 'h200', 'rtx4090'}
+
+
+def test_several_slices_are_described_to_the_compiler(monkeypatch):
+  asked = {}
+
+  @dataclasses.dataclass
+  class Device:
+    id: int
+    process_index: int
+    slice_index: int | None
+
+  def describe(slices):
+    def get_topology_desc(**arguments):
+      asked.update(arguments)
+      devices = [Device(i, i // 4, i // 8 if slices else None) for i in range(16)]
+      return types.SimpleNamespace(devices=devices)
+
+    monkeypatch.setattr(topologies, 'get_topology_desc', get_topology_desc)
+
+  target = read_topology('2xv5e:2x4')
+  describe(slices=True)
+  assert len(topology.devices(target)) == 16
+  assert asked == {'platform': 'tpu', 'topology_name': 'v5e:2x4', 'num_slices': 2}
+  describe(slices=False)
+  with pytest.raises(UserError, match='2xv5e:2x4.*slices'):
+    topology.devices(target)
 
 
 def test_peaks_of_products():

@@ -36,15 +36,20 @@ class Device:
   id: int
   process_index: int
   device_kind: str = 'pod'
+  slice_index: int | None = None
 
 
 @pytest.fixture
 def pod(monkeypatch):
-  """``pod(processes, devices, index)``: JAX as process ``index`` of a pod sees it."""
+  """``pod(processes, devices, index, slice_of)``: JAX as process ``index`` of a pod sees it."""
 
-  def patch(processes, devices, index=0):
+  def patch(processes, devices, index=0, slice_of=lambda process: None):
     # As on a torus, successive ids belong to different hosts.
-    known = [Device(p + processes * d, p) for d in range(devices) for p in range(processes)]
+    known = [
+      Device(p + processes * d, p, slice_index=slice_of(p))
+      for d in range(devices)
+      for p in range(processes)
+    ]
     monkeypatch.setattr(jax, 'devices', lambda: known)
     monkeypatch.setattr(jax, 'process_count', lambda: processes)
     monkeypatch.setattr(jax, 'process_index', lambda: index)
@@ -81,6 +86,36 @@ def test_a_mesh_that_splits_processes_unevenly(pod):
   pod(2, 3)
   with pytest.raises(ConfigError, match='mesh.model=2 .* 6 devices, 3 .*: 1, 3, 6$'):
     distributed.make_mesh(model=2)
+
+
+@pytest.mark.parametrize('model', [1, 2, 4, 8])
+def test_data_goes_over_slices_first(model, pod):
+  """Two slices of four processes with two devices; the processes of a slice are not successive."""
+  for index in range(8):
+    pod(8, 2, index, slice_of=lambda process: process % 2)
+    mesh = distributed.make_mesh(model=model)
+    slices = np.vectorize(lambda device: device.slice_index)(mesh.devices)
+    assert (slices == np.repeat([0, 1], 8).reshape(mesh.devices.shape)).all()
+    rows = [i for i, row in enumerate(mesh.devices) if {d.process_index for d in row} & {index}]
+    block, count = distributed.block(mesh)
+    size = mesh.shape['data'] // count
+    assert rows == list(range(block * size, (block + 1) * size))
+  assert '8 processes, 2 slices, 16 devices' in distributed.layout(mesh)
+
+
+def test_a_mesh_that_splits_slices_unevenly(pod):
+  pod(6, 1, slice_of=lambda process: process // 3)
+  assert dict(distributed.make_mesh(model=6).shape) == {'data': 1, 'model': 6}
+  with pytest.raises(ConfigError, match='mesh.model=2 .* 6 devices, .* 3 a slice.*: 1, 3, 6$'):
+    distributed.make_mesh(model=2)
+
+
+@pytest.mark.parametrize('slice_of', [lambda process: 0, lambda process: process // 2])
+def test_slices_of_successive_processes_keep_the_order_of_devices(slice_of, pod):
+  pod(4, 2)
+  expected = [device.id for device in distributed.make_mesh().devices.flat]
+  pod(4, 2, slice_of=slice_of)
+  assert [device.id for device in distributed.make_mesh().devices.flat] == expected
 
 
 def test_layout(pod):

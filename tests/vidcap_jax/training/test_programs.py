@@ -1,4 +1,4 @@
-"""How the optimiser's moments are sharded changes no update."""
+"""Neither slices nor how the optimiser's moments are sharded change an update."""
 
 import dataclasses
 
@@ -10,6 +10,7 @@ from tests import tiny
 from tests.vidcap_jax.models.test_sharding import sharded_names
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
+from vidcap_jax.distributed import mesh as distributed
 from vidcap_jax.distributed.mesh import make_mesh, to_devices
 from vidcap_jax.training import experiment
 
@@ -62,3 +63,16 @@ def test_sharded_moments_train_alike(tiny_data, layout):
   assert any('.mu' in name and 'kernel' in name for name in moments)
   as_made = jax.tree.map(lambda x: x.sharding, found)
   assert as_made == dataclasses.replace(stage.programs.state_shardings, step=as_made.step)
+
+
+@pytest.mark.parametrize('layout', [{}, {'model': 2, 'params': 'vocabulary'}])
+def test_slices_train_alike(tiny_data, layout, monkeypatch):
+  """Eight devices as two slices, in another order than in one slice."""
+  one_slice = stage_of(tiny_data, **layout)
+  _, losses = states_after(one_slice)
+  pair = layout.get('model', 1)
+  monkeypatch.setattr(distributed, 'slice_index', lambda device: device.id // pair % 2)
+  stage = stage_of(tiny_data, **layout)
+  order = [device.id for device in stage.mesh.devices.flat]
+  assert order != [device.id for device in one_slice.mesh.devices.flat]
+  np.testing.assert_allclose(states_after(stage)[1], losses, rtol=1e-5)
