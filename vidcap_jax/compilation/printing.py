@@ -86,7 +86,8 @@ def _estimate(report: Report, chip: Chip) -> str:
 def _collectives(contents: Contents) -> str:
   parts = []
   for c in sorted(contents.collectives, key=lambda c: -c.bytes):
-    where = f' in loops, e.g. {_end(c.name, 70)}' if c.in_loop else ''
+    example = f', e.g. {_end(c.name, 70)}' if c.name else ''
+    where = f' in loops{example}' if c.in_loop else ''
     parts.append(f'{c.runs} {c.kind} of {_bytes(c.bytes)}{where}')
   return ' + '.join(parts) or 'no collectives'
 

@@ -65,6 +65,15 @@ def test_one_line_for_a_program(part):
   assert part in line_of()
 
 
+def test_collectives_between_slices():
+  slices = Collective('all-reduce between slices', True, 1, 21, 430_000)
+  assert line_of(collectives=[slices]).endswith('21 all-reduce between slices of 430 KB in loops')
+  for name, parts in (('2xv5e:2x4', ('16 chips in 2 slices', 'between slices')), ('v5e:2x4', ())):
+    text = ' '.join(printing.heading(read_topology(name), '', low_effort=False, assumed=False))
+    assert all(part in text for part in parts)
+    assert ('slices' in text) == bool(parts)
+
+
 def test_nothing_is_said_of_what_a_program_does_not_have():
   line = line_of()
   for word in ('host', 'float64', 'copies', 'loops', 'twice'):
