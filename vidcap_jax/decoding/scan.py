@@ -1,9 +1,10 @@
-"""A scan over words that takes the gradients of weights in one product after the last word.
+"""A scan over words that takes the gradients of parameters in one product after the last word.
 
 The gradient of ``jax.lax.scan`` adds a matrix as large as the weights to their gradient at every
 word. Here zeros are added to each product y_t = x_t W. The gradient with respect to the zeros at
 step t is that of y_t, dy_t, and the gradient of W is the sum of x_t^T dy_t over all words, which is
-one large product.
+one large product. The gradient of a bias is the sum of dy_t: inside of the scan it would also be
+summed over devices at every word.
 """
 
 import functools
@@ -27,7 +28,7 @@ Body = Callable[[Captioner, Any, Any, Any], tuple[Any, Any]]
 def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> tuple[Any, Any]:
   """``jax.lax.scan`` of (state, x) -> body(captioner, memory, state, x), over xs from init.
 
-  Gradients are those of ``jax.lax.scan`` up to the order of sums. Those of ``StepDense`` kernels
+  Gradients are those of ``jax.lax.scan`` up to the order of sums. Those of ``StepDense`` layers
   and of the table ``words`` are taken after the last word, all others as usual. A captioner without
   ``rebind`` is scanned as usual.
 
@@ -70,9 +71,11 @@ def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> t
     params, memory, init, xs, outputs = pull_back(cotangent)  # the gradients of each
 
     def gradient(path, weight):
-      gradients = (
-        _weight_gradient(weight, inputs[call], outputs[call]) for call in inputs if call[0] == path
-      )
+      calls = [call for call in inputs if call[0] == path]
+      if weight.ndim == 1:
+        gradients = (_bias_gradient(weight, outputs[call]) for call in calls)
+      else:
+        gradients = (_weight_gradient(weight, inputs[call], outputs[call]) for call in calls)
       return sum(gradients, jnp.zeros_like(weight))
 
     return _map_weights(gradient, params, inputs), memory, init, xs
@@ -121,13 +124,18 @@ def _weight_gradient(weight: Array, inputs: Array, outputs: Array) -> Array:
   )
 
 
+def _bias_gradient(bias: Array, outputs: Array) -> Array:
+  """The gradient of a bias (F,), from the gradients of the layer's outputs (L, …, F)."""
+  return outputs.astype(bias.dtype).sum(axis=tuple(range(outputs.ndim - 1)))
+
+
 def _map_weights(change: Callable, params: Any, calls: ArrayByCall) -> Any:
-  """Replaces the kernels and tables of those calls by change(path, weight)."""
+  """Replaces the kernels, biases and tables of those calls by change(path, weight)."""
   paths = {path for path, _ in calls}
 
   def change_weight(keys, weight):
     *path, name = (key.key for key in keys)
-    is_called = tuple(path) in paths and name in ('kernel', 'embedding')
+    is_called = tuple(path) in paths and name in ('kernel', 'bias', 'embedding')
     return change(tuple(path), weight) if is_called else weight
 
   return jax.tree_util.tree_map_with_path(change_weight, params)

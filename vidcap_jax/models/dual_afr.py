@@ -32,7 +32,7 @@ from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import draws, recurrent
 from vidcap_jax.models.layers.alignment import ALIGNMENTS, CONVOLUTIONS, Align, to_maps
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_mean, mix, wide
-from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dense import Dense, Embed, StepDense
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 
 Array = jax.Array
@@ -176,7 +176,7 @@ class DualAFR(nn.Module):
     )
     if c.top == 'lstm':
       self.read_top = recurrent.LSTMEncoder(c.hidden, init, orthogonal, **dtypes)
-    self.first = nn.Dense(c.hidden, kernel_init=init, **dtypes)
+    self.first = Dense(c.hidden, kernel_init=init, **dtypes)
     if c.layers:
       settings = {'embed_last': c.embed_last, 'convolution': c.convolution, **dtypes}
       self.align = Align(c.alignment, c.layers, c.ratios, c.kernels, init, **settings)
@@ -184,10 +184,10 @@ class DualAFR(nn.Module):
       self.lstm_context = gates(use_bias=False, kernel_init=init)
     if len(c.layers) > 1:
       self.attend_layers = attention('layer')
-    self.words = nn.Embed(c.vocab_size, c.embed, embedding_init=init, **dtypes)
+    self.words = Embed(c.vocab_size, c.embed, embedding_init=init, **dtypes)
     self.lstm_word = gates(use_bias=False, kernel_init=init)
     self.lstm_state = gates(kernel_init=orthogonal)
-    self.output = nn.Dense(c.vocab_size, kernel_init=init, **dtypes)
+    self.output = Dense(c.vocab_size, kernel_init=init, **dtypes)
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
     """Equation 3 for all layers, the attention's keys, and h_1."""

@@ -13,6 +13,7 @@ from flax import linen as nn
 
 from vidcap_jax.models.captioner import Inputs, Needs, Noise
 from vidcap_jax.models.layers.attention import at_least_float32, wide
+from vidcap_jax.models.layers.dense import Dense, Embed
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.pooling import joined_means
 from vidcap_jax.models.layers.recurrent import GRU
@@ -56,10 +57,8 @@ class Embedding(nn.Module):
   def setup(self):
     c = self.config
     dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
-    self.project = nn.Dense(c.hidden, **dtypes)
-    self.words = nn.Embed(
-      c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
-    )
+    self.project = Dense(c.hidden, **dtypes)
+    self.words = Embed(c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes)
     self.gru = GRU(c.hidden, **dtypes)
 
   def touch(self, inputs: Inputs) -> None:

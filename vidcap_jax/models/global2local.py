@@ -26,6 +26,7 @@ from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import gumbel
 from vidcap_jax.models.layers.attention import BilinearAttention, Edit, wide
+from vidcap_jax.models.layers.dense import Dense, Embed
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.recurrent import GRU
 
@@ -176,25 +177,23 @@ class Global2Local(nn.Module):
     c = self.config
     dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
     attention = functools.partial(BilinearAttention, features=c.attention, edit=c.edit, **dtypes)
-    self.frame_embed = nn.Dense(c.project, **dtypes)
-    self.clip_embed = nn.Dense(c.project, **dtypes)
+    self.frame_embed = Dense(c.project, **dtypes)
+    self.clip_embed = Dense(c.project, **dtypes)
     self.attend_frames = attention(name_of='temporal_2d')
     self.attend_clips = attention(name_of='temporal_3d')
     if c.alignment:
       self.attend_aligned = attention(name_of='temporal')
-      self.align = nn.Dense(c.aligned, use_bias=False, **dtypes)
+      self.align = Dense(c.aligned, use_bias=False, **dtypes)
       self.align_bias = self.param('align_bias', nn.initializers.zeros, (c.aligned,), c.param_dtype)
     if c.picks:
-      self.region_embed = nn.Dense(c.project_regions, **dtypes)
+      self.region_embed = Dense(c.project_regions, **dtypes)
       self.attend_regions = attention(name_of='spatial')
-    self.words = nn.Embed(
-      c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
-    )
+    self.words = Embed(c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes)
     # gru1 reads [context; word], gru2 the output of gru1.
-    self.gru1_word = nn.Dense(3 * c.hidden, use_bias=False, **dtypes)
+    self.gru1_word = Dense(3 * c.hidden, use_bias=False, **dtypes)
     self.gru1 = GRU(c.hidden, **dtypes)
     self.gru2 = GRU(c.hidden, **dtypes)
-    self.output = nn.Dense(c.vocab_size, **dtypes)
+    self.output = Dense(c.vocab_size, **dtypes)
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
     """Equations 1 and 7; keys, and the product inside phi of equation 4, are taken once."""

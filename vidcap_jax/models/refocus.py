@@ -42,7 +42,7 @@ from vidcap_jax.models.layers.attention import (
   weigh,
   wide,
 )
-from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dense import Dense, Embed, StepDense
 from vidcap_jax.models.layers.draws import inverse_cdf
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.kbigru import KBiGRU, middle_frame
@@ -217,14 +217,12 @@ class Refocus(nn.Module):
     self.lstm = {'state': gates(True), **{name: gates() for name in sorted(reads)}}
     if c.passes:
       self.encoder = KBiGRU(c.hidden, **dtypes)
-      self.code = nn.Dense(c.hidden, **dtypes)  # W_a, of both passes
+      self.code = Dense(c.hidden, **dtypes)  # W_a, of both passes
     if c.passes == 2:
       self.refocus = attention('keyframe')
-      self.merge = nn.Dense(c.hidden, **dtypes)  # W_m
-    self.words = nn.Embed(
-      c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
-    )
-    self.output = nn.Dense(c.vocab_size, **dtypes)
+      self.merge = Dense(c.hidden, **dtypes)  # W_m
+    self.words = Embed(c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes)
+    self.output = Dense(c.vocab_size, **dtypes)
 
   def temporal_features(self, inputs: Inputs) -> tuple[Array, Array]:
     """V_f (B, T, D), zeros where there is no frame, and its mask (B, T): eq 2 for a grid."""

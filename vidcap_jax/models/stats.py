@@ -27,7 +27,7 @@ from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import Edit, weigh, wide
-from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dense import Dense, Embed, StepDense
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.stats_branches import (
   POOLINGS,
@@ -190,17 +190,17 @@ class Stats(nn.Module):
       for name, kind in c.kinds.items()
     }
     table = {'embedding_init': nn.initializers.uniform(0.1), **dtypes}
-    self.words = nn.Embed(c.vocab_size, c.embed, **table)
+    self.words = Embed(c.vocab_size, c.embed, **table)
     if c.categories:
-      self.category = nn.Embed(c.categories, c.embed, **table)
+      self.category = Embed(c.categories, c.embed, **table)
     if several or c.categories:
-      self.join = nn.Dense(c.project, **dtypes)
+      self.join = Dense(c.project, **dtypes)
     # One head of self-attention: query and key are one matrix, value and output another.
     self.recall_match = StepDense(c.embed, use_bias=False, **dtypes)
     self.recall = StepDense(c.hidden, use_bias=False, **dtypes)
     # Reads [word; x; h].
     self.lstm = StepDense(4 * c.hidden, kernel_init=recurrent.GATES_INIT, **dtypes)
-    self.output = nn.Dense(c.vocab_size, **dtypes)
+    self.output = Dense(c.vocab_size, **dtypes)
 
   def encode(self, inputs: Inputs, noise=None, *, train: bool = False) -> Memory:
     """Embeds the streams and projects their attention keys; unknown categories are zeros."""

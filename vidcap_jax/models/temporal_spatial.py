@@ -19,7 +19,7 @@ from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, wide
-from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dense import Dense, Embed, StepDense
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.pooling import joined_means
 
@@ -120,19 +120,17 @@ class TemporalSpatial(nn.Module):
     gates = lambda bias: StepDense(  # noqa: E731
       4 * c.hidden, use_bias=bias, kernel_init=recurrent.GATES_INIT, **dtypes
     )
-    self.global_embed = nn.Dense(c.project, **dtypes)
+    self.global_embed = Dense(c.project, **dtypes)
     if c.variant != 'vanilla':
-      self.memory_embed = nn.Dense(c.project, **dtypes)
+      self.memory_embed = Dense(c.project, **dtypes)
       self.attend = AdditiveAttention(c.variant, c.attention, edit=c.edit, **dtypes)
-    self.words = nn.Embed(
-      c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes
-    )
+    self.words = Embed(c.vocab_size, c.embed, embedding_init=nn.initializers.uniform(0.1), **dtypes)
     # lstm1 reads [mean; word; h2] and h1; lstm2 reads [context; h1] and h2.
     self.lstm1_mean = gates(False)
     self.lstm1_word = gates(False)
     self.lstm1_state = gates(True)  # [h2; h1]
     self.lstm2_state = gates(True)  # [context; h1; h2], without context for vanilla
-    self.output = nn.Dense(c.vocab_size, **dtypes)
+    self.output = Dense(c.vocab_size, **dtypes)
 
   def _memory_inputs(self, inputs: Inputs) -> tuple[Array, Array]:
     """The memory that the variant attends to: (B, N, D), and its mask (B, N)."""

@@ -85,10 +85,11 @@ def test_no_scan_sums_gradients_as_large_as_the_weights():
       for v, inner in zip(scan.outvars, scan.params['jaxpr'].jaxpr.outvars)
       if v.aval.shape == inner.aval.shape
     ]
-    return shapes.count(setup.params['lstm2_state']['kernel'].shape)
+    layer = setup.params['lstm2_state']
+    return [shapes.count(layer[name].shape) for name in ('kernel', 'bias')]
 
-  assert carried(plain=True) == 1
-  assert carried(plain=False) == 0
+  assert carried(plain=True) == [1, 2]  # both LSTMs have a bias of that shape
+  assert carried(plain=False) == [0, 0]
 
 
 def _loss(setup, plain, params, inputs, targets):

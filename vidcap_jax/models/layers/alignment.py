@@ -14,6 +14,7 @@ from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.layers import tiled_convolution
+from vidcap_jax.models.layers.dense import Dense
 
 Array = jax.Array
 Windows = Sequence[tuple[int, int]]  # (first cell of position 0, cells), for time, rows, columns
@@ -189,7 +190,7 @@ class Align(nn.Module):
       x = pool_mean(x, mask, ratio, receptive_field(ratio))
     else:
       x = pool_mean(x, mask, ratio, centre(ratio))
-    dense = lambda part: nn.Dense(F, name=f'{part}_{self.names[layer]}', **self._weights())  # noqa: E731
+    dense = lambda part: Dense(F, name=f'{part}_{self.names[layer]}', **self._weights())  # noqa: E731
     return dense('embed')(nn.relu(dense('hidden')(x)))
 
   def _weights(self) -> dict:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dense import Dense, StepDense, add_bias, product
 
 Array = jax.Array
 Edit = Callable[[str, Array, Array], Array]
@@ -78,7 +78,7 @@ class AdditiveAttention(nn.Module):
       'dtype': self.dtype,
       'param_dtype': self.param_dtype,
     }
-    self.key = nn.Dense(self.features, use_bias=self.use_bias, **settings)
+    self.key = Dense(self.features, use_bias=self.use_bias, **settings)
     self.query = StepDense(self.features, use_bias=False, **settings)
     score_init = self.kernel_init or nn.initializers.normal(self.features**-0.5)
     self.score = self.param('score', score_init, (self.features,), self.param_dtype)
@@ -129,7 +129,7 @@ class AdditiveAttention(nn.Module):
 
 def _scores(query: Array, keys: Array, score: Array) -> Array:
   """Projected queries and keys that broadcast to (…, N, A), and score (A,), to (…, N)."""
-  return jnp.tanh(keys + query) @ score.astype(keys.dtype)
+  return product(jnp.tanh(keys + query), score)
 
 
 def _attend(name: str, edit: Edit | None, query: Array, keys: Array, values: Array, mask, score):
@@ -169,7 +169,7 @@ class BilinearAttention(nn.Module):
 
   def setup(self):
     settings = {'use_bias': False, 'dtype': self.dtype, 'param_dtype': self.param_dtype}
-    self.key = nn.Dense(self.features, **settings)
+    self.key = Dense(self.features, **settings)
     self.query = StepDense(self.features, **settings)
     if self.use_bias:
       self.bias = self.param('bias', nn.initializers.zeros, (self.features,), self.param_dtype)
@@ -184,11 +184,9 @@ class BilinearAttention(nn.Module):
   def scores_at(self, query: Array) -> Callable[[Array], Array]:
     """Returns a function keys (…, N, A) -> scores (…, N) for queries (…, 1, H), before softmax."""
     query = self.query(query)
-    score = self.score.astype(query.dtype)
     if not self.use_bias:
-      return lambda keys: jnp.tanh(query * keys) @ score
-    bias = self.bias.astype(query.dtype).reshape((1,) * (query.ndim - 1) + (-1,))
-    return lambda keys: jnp.tanh(query * keys + bias) @ score
+      return lambda keys: product(jnp.tanh(query * keys), self.score)
+    return lambda keys: product(jnp.tanh(add_bias(query * keys, self.bias)), self.score)
 
   def at(self, query: Array) -> Callable[[Array, Array], Array]:
     """Returns a function (keys (…, N, A), mask (…, N)) -> weights (…, N) for queries (…, 1, H)."""

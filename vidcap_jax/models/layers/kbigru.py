@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.models.layers.attention import wide
+from vidcap_jax.models.layers.dense import Dense
 from vidcap_jax.models.layers.recurrent import GRU
 
 Array = jax.Array
@@ -35,7 +36,7 @@ class KBiGRU(nn.Module):
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
     self.left = GRU(self.features, **dtypes)
     self.right = GRU(self.features, **dtypes)
-    self.join = nn.Dense(self.features, **dtypes)
+    self.join = Dense(self.features, **dtypes)
 
   def inputs(self, frames: Array) -> tuple[Array, Array]:
     """The input parts of both GRUs' gates for frames (B, T, D), (B, T, 3H) each.

@@ -12,6 +12,7 @@ from flax import linen as nn
 
 from vidcap_jax.models.layers import recurrent
 from vidcap_jax.models.layers.attention import masked_mean, wide
+from vidcap_jax.models.layers.dense import add_bias, product
 
 Array = jax.Array
 # Table 2's poolings without a query; 'lstm' is 'ranked' without its loss; 'mean_…' adds the mean.
@@ -64,14 +65,13 @@ class TemporalPool(nn.Module):
 def _last_state(margin: float | None, frames: Array, mask: Array, kernel, state_kernel, bias):
   """Equation 8: the LSTM's state after the last valid frame (B, S, P), and its rank loss (B, S)."""
   B, S, _, P = frames.shape
-  kernel, state_kernel, bias = (x.astype(frames.dtype) for x in (kernel, state_kernel, bias))
   # What the cell reads of all frames at once, time first: (T, B, S, 4P).
-  gates = jnp.moveaxis(frames, 2, 0) @ kernel + bias.reshape(1, 1, 1, -1)
+  gates = add_bias(product(jnp.moveaxis(frames, 2, 0), kernel), bias)
 
   def body(carry, step):
     gates, valid = step
     h, c = carry
-    new = recurrent.lstm(gates + h.astype(gates.dtype) @ state_kernel, c)
+    new = recurrent.lstm(gates + product(h.astype(gates.dtype), state_kernel), c)
     valid = valid[:, None, None]
     return jax.tree.map(lambda new, old: jnp.where(valid, new, old), new, carry), None
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.models.layers.attention import wide
-from vidcap_jax.models.layers.dense import StepDense
+from vidcap_jax.models.layers.dense import Dense, StepDense, product
 
 Array = jax.Array
 
@@ -103,13 +103,13 @@ class LSTMEncoder(nn.Module):
     H = self.features
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
     x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
-    gates = nn.Dense(4 * H, kernel_init=self.input_init, name='input', **dtypes)(x)
-    kernel = self.param('state', self.state_init, (H, 4 * H), self.param_dtype).astype(self.dtype)
+    gates = Dense(4 * H, kernel_init=self.input_init, name='input', **dtypes)(x)
+    kernel = self.param('state', self.state_init, (H, 4 * H), self.param_dtype)
 
     def read(carry, frame):
       gates, valid = frame
       h, cell = carry
-      new = lstm(gates + h.astype(self.dtype) @ kernel, cell)
+      new = lstm(gates + product(h.astype(self.dtype), kernel), cell)
       return tuple(jnp.where(valid[:, None], a, b) for a, b in zip(new, carry)), None
 
     zeros = jnp.zeros((x.shape[0], H), wide(self.dtype))

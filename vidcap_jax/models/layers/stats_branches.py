@@ -10,6 +10,7 @@ from flax import struct
 from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.layers import ranked
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_mean, weigh, wide
+from vidcap_jax.models.layers.dense import Dense, product
 
 Array = jax.Array
 VARIANTS = ('stats', 'st', 'ts')
@@ -70,7 +71,7 @@ class Branches(nn.Module):
     attend = lambda name, **changes: AdditiveAttention(  # noqa: E731
       self.prefix + name, self.attention, use_bias=True, edit=self.edit, **{**dtypes, **changes}
     )
-    self.features = nn.Dense(self.project, **dtypes)
+    self.features = Dense(self.project, **dtypes)
     has_space = self.kind != 'sequence'
     if self.variant != 'ts':
       if self.pooling in QUERIED:
@@ -86,7 +87,7 @@ class Branches(nn.Module):
         self.ts_spatial = attend('ts_spatial')
     if self.variant == 'stats':
       for name in ('st_branch', 'ts_branch', 'state_branch'):
-        setattr(self, name, nn.Dense(self.attention, use_bias=False, **dtypes))
+        setattr(self, name, Dense(self.attention, use_bias=False, **dtypes))
       init = nn.initializers.normal(self.attention**-0.5)
       self.st_score = self.param('st_score', init, (self.attention,), self.param_dtype)
       self.ts_score = self.param('ts_score', init, (self.attention,), self.param_dtype)
@@ -196,7 +197,7 @@ class Branches(nn.Module):
     """Equation 12: x (B, S, P) and the weights of the two branches (B, S, 2) by name."""
     state = self.state_branch(query)
     scores = [
-      jnp.tanh(branch(x) + state) @ score.astype(state.dtype)
+      product(jnp.tanh(branch(x) + state), score)
       for branch, x, score in (
         (self.st_branch, st, self.st_score),
         (self.ts_branch, ts, self.ts_score),
