@@ -22,7 +22,6 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.files import check_output
 from vidcap_jax.studies import attention_figure, pages, videos
 from vidcap_jax.studies.drawing import figure
 from vidcap_jax.studies.panels import load_gallery
@@ -82,7 +81,7 @@ def write(
     output: a folder, which is created.
     log: called with a line for each note.
   """
-  output.mkdir(parents=True, exist_ok=True)
+  pages.prepare(output, 'attention')
   extractor_of = {stream.name: stream.extractor for stream in restored.streams}
   entries, body = [], []
   names = pages.file_names([e.video.video_id for e in explained])
@@ -138,7 +137,7 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
     DataError: no such videos, or data that does not fit the checkpoint.
   """
   figure()  # before the work: can pictures be drawn and written?
-  check_output('--output', options.output, folder=True)
+  pages.check_folder(options.output, 'attention')
   checkpoint = restore.find_checkpoint(options.checkpoint)
   restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
   declared_axes(restored)

@@ -18,9 +18,9 @@ from vidcap_jax.errors import DataError, UserError, VideoError, first_few
 from vidcap_jax.features import video_stills
 from vidcap_jax.features.picture_files import Source
 from vidcap_jax.features.video import clock_of
-from vidcap_jax.files import check_output, write_json, write_text
+from vidcap_jax.files import write_json, write_text
 from vidcap_jax.html_page import document, text
-from vidcap_jax.studies import run_captions
+from vidcap_jax.studies import pages, run_captions
 from vidcap_jax.studies.run_captions import RunCaptions
 
 COUNT = 12  # videos, if no ids are given
@@ -148,7 +148,7 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
   Raises:
     UserError: no captions of a run; DataError: no such videos, or an unknown folder.
   """
-  check_output('--output', options.output, folder=True)
+  pages.check_folder(options.output, 'examples')
   runs = run_captions.read(options.runs.split(','), options.split)
   ids = choose_ids(runs, options.ids and options.ids.split(','), options.count)
   try:
@@ -160,7 +160,7 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
     references = {}
   examples = collect(runs, ids, references, options.videos, log)
   output = pathlib.Path(options.output)
-  output.mkdir(parents=True, exist_ok=True)
+  pages.prepare(output, 'examples')
   title = f'Captions of {", ".join(run.label for run in runs)}'
   write_text(output / 'index.html', page(title, examples, options.references_shown))
   rows = [

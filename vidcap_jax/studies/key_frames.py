@@ -22,7 +22,6 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
-from vidcap_jax.files import check_output
 from vidcap_jax.studies import pages, videos
 from vidcap_jax.studies.drawing import figure
 from vidcap_jax.studies.panels import CELL, LINE, Gallery, load_gallery, picture_of, show
@@ -170,14 +169,14 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
     DataError: no such videos, or data that does not fit the checkpoint.
   """
   figure()  # before the work: can pictures be drawn and written?
-  check_output('--output', options.output, folder=True)
+  pages.check_folder(options.output, 'key_frames')
   checkpoint = restore.find_checkpoint(options.checkpoint)
   restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
   check_chooses(restored)
   chosen = videos.choose(options, restored, log)
   choices = choose(restored, chosen)
   output = pathlib.Path(options.output)
-  output.mkdir(parents=True, exist_ok=True)
+  pages.prepare(output, 'key_frames')
   extractor_of = {stream.name: stream.extractor for stream in restored.streams}
   entries, body = [], []
   names = pages.file_names([c.video.video_id for c in chosen])

@@ -5,10 +5,62 @@ import pathlib
 import re
 from collections.abc import Iterable, Sequence
 
-from vidcap_jax.files import write_json, write_text
+from vidcap_jax.errors import UserError
+from vidcap_jax.files import check_output, read_json, write_json, write_text
 from vidcap_jax.html_page import bullets, document, text
 
 _STYLE = 'body { max-width: none; } img { max-width: 100%; }'
+
+_STUDIES = ('attention', 'key_frames', 'examples')  # whose results are NAME.json and index.html
+
+
+def check_folder(output: str, name: str) -> None:
+  """Checks that a study can write to --output; call it before the work starts.
+
+  Args:
+    output: the folder, which need not exist.
+    name: of the study's JSON file, without suffix.
+
+  Raises:
+    UserError: the folder can't be written to, or holds results of another study.
+  """
+  check_output('--output', output, folder=True)
+  folder = pathlib.Path(output)
+  others = [f'{other}.json' for other in _STUDIES if other != name] + ['key.json']
+  if not (folder / f'{name}.json').exists():
+    others.append('index.html')  # another program wrote it
+  if found := [other for other in others if (folder / other).exists()]:
+    raise UserError(
+      f'--output={output}: it holds results of another study ({found[0]}); give another folder'
+    )
+  _files_of(folder, name)
+
+
+def prepare(output: pathlib.Path, name: str) -> None:
+  """Creates the folder, or removes the files that an earlier run of the study lists in its JSON."""
+  output.mkdir(parents=True, exist_ok=True)
+  for path in _files_of(output, name):
+    path.unlink(missing_ok=True)
+
+
+def _files_of(output: pathlib.Path, name: str) -> list[pathlib.Path]:
+  """Pictures and weights that NAME.json lists; none if there is no such file.
+
+  Raises:
+    UserError: the file is not of this study.
+  """
+  report = output / f'{name}.json'
+  if not report.exists():
+    return []
+  try:
+    entries = read_json(report)['videos']
+    listed = [entry[key] for entry in entries for key in ('picture', 'weights') if key in entry]
+    files = [output / pathlib.PurePath(file).name for file in listed]
+  except (UserError, KeyError, TypeError):
+    raise UserError(
+      f'--output={output}: {report.name} is damaged or of another program; give another folder'
+    ) from None
+  return [path for path in files if path.suffix in ('.png', '.npz')]
 
 
 def file_names(ids: Sequence[str]) -> list[str]:
