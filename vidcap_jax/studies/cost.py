@@ -215,6 +215,33 @@ def _rows(options: argparse.Namespace) -> list[Row]:
   return [Row(config.removeprefix('configs/'), config) for config in options.config]
 
 
+def _measure(rows: Sequence[Row], options: argparse.Namespace) -> list[dict[str, Any]]:
+  """The rows with their costs or problems.
+
+  Raises:
+    UserError: a config can't be read; before the first compilation.
+  """
+  every = [
+    cost_row.Settings(
+      row.config,
+      options.batch,
+      options.repeats,
+      options.shrink,
+      options.max_frames,
+      not options.compile_only,
+    )
+    for row in rows
+  ]
+  for settings in every:
+    cost_row.check_config(settings)
+  measured = []
+  for number, (row, settings) in enumerate(zip(rows, every), 1):
+    print(f'{number} of {len(rows)}: {row.config}', file=sys.stderr, flush=True)
+    cost = measure_row(settings, options.time_limit)
+    measured.append({'name': row.name, 'config': row.config, **cost})
+  return measured
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = _parser().parse_args(arguments)
@@ -224,20 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
       check_output('--json', options.json)
     if options.plot:
       check_plot('--plot', options.plot)
-    measured = []
-    for number, row in enumerate(rows, 1):
-      print(f'{number} of {len(rows)}: {row.config}', file=sys.stderr, flush=True)
-      settings = cost_row.Settings(
-        row.config,
-        options.batch,
-        options.repeats,
-        options.shrink,
-        options.max_frames,
-        not options.compile_only,
-      )
-      cost = measure_row(settings, options.time_limit)
-      measured.append({'name': row.name, 'config': row.config, **cost})
-    measured = with_ratios(measured)
+    measured = with_ratios(_measure(rows, options))
     print(table(measured))
     if options.json:
       write_json(options.json, measured, ensure_ascii=False)
@@ -245,6 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
       plot(measured, options.plot)
   except (UserError, ModuleNotFoundError, OSError) as error:
     sys.exit(f'error: {error}')
+  if all('problem' in row for row in measured):
+    sys.exit(1)
 
 
 if __name__ == '__main__':

@@ -82,6 +82,16 @@ def measure(settings: Settings) -> dict[str, Any]:
   return result
 
 
+def check_config(settings: Settings) -> None:
+  """Reads a config and its data sizes without compiling.
+
+  Raises:
+    UserError: it can't be read, has no stage that trains a captioner, or no sizes of its data.
+  """
+  _, config = _captioner_config(settings)
+  data_sizes.from_config_file(settings.config, config)
+
+
 def _captioner_config(settings: Settings) -> tuple[str, ConfigDict]:
   """The name and config of the last stage that trains a captioner, with sizes reduced."""
   path, _, variant = config_files.current_source(settings.config).partition(':')

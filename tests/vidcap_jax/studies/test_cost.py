@@ -102,11 +102,33 @@ def test_a_row_that_fails_says_why(action, problem, child):
   assert problem in found['problem']
 
 
-def test_the_command(tmp_path, capsys):
+def test_a_wrong_config_is_found_before_the_first_row_is_measured(tmp_path, monkeypatch):
+  path = tmp_path / 'small.py'
+  path.write_text(CONFIG)
+  monkeypatch.setattr(cost, 'measure_row', lambda *_: pytest.fail('measured'))
+  for wrong in (f'{path}:variant=sideways', f'{tmp_path}/nowhere.py'):
+    with pytest.raises(SystemExit, match=f'error: .*{wrong.rpartition("=")[2]}'):
+      cost.main([f'--config={path}', f'--config={wrong}'])
+
+
+def test_the_exit_code_if_all_rows_fail(tmp_path, monkeypatch):
+  path = tmp_path / 'small.py'
+  path.write_text(CONFIG)
+  results = iter([{'problem': 'a'}, {'train': {}}, {'problem': 'a'}, {'problem': 'b'}])
+  monkeypatch.setattr(cost, 'measure_row', lambda *_: next(results))
+  cost.main([f'--config={path}'] * 2)
+  with pytest.raises(SystemExit) as ended:
+    cost.main([f'--config={path}'] * 2)
+  assert ended.value.code == 1
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
   pytest.importorskip('matplotlib')
   path = tmp_path / 'small.py'
   path.write_text(CONFIG)
-  arguments = [f'--config={path}:variant={name}' for name in ('vanilla', 'sideways')]
+  arguments = [f'--config={path}:variant=vanilla'] * 2
+  measure_row, results = cost.measure_row, iter([None, {'problem': 'sideways'}])
+  monkeypatch.setattr(cost, 'measure_row', lambda *a: next(results) or measure_row(*a))
   outputs = [f'--json={tmp_path}/x.json', f'--plot={tmp_path}/x.png']
   cost.main([*arguments, '--batch=2', '--repeats=1', *outputs])
   first, second = json.loads((tmp_path / 'x.json').read_text())
