@@ -70,6 +70,8 @@ def _find_videos(folder: str, video_ids: Sequence[str]) -> dict[str, Source]:
   Raises:
     DataError: one is missing.
   """
+  if not pathlib.Path(folder).is_dir():
+    raise DataError(f'--media={folder}: no such folder')
   sources = video_stills.find_sources(folder, video_ids)
   if missing := [video_id for video_id in video_ids if video_id not in sources]:
     raise DataError(

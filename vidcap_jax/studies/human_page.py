@@ -35,10 +35,12 @@ const answer = (section, column) => {
   return chosen ? chosen.value : '';
 };
 const quote = value => '"' + value.replaceAll('"', '""') + '"';
+const asText = value => /^[=+@-]/.test(value) ? "'" + value : value;  // no formula
 function csv() {
   const rows = sections.map(section => [
-    document.body.dataset.rater, section.dataset.item, section.dataset.video,
-    ...JSON.parse(section.dataset.captions), ...columns.map(column => answer(section, column))]);
+    document.body.dataset.rater, section.dataset.item, asText(section.dataset.video),
+    ...JSON.parse(section.dataset.captions).map(asText),
+    ...columns.map(column => answer(section, column))]);
   return [header, ...rows].map(row => row.map(quote).join(',') + '\\r\\n').join('');
 }
 function update() {

@@ -20,6 +20,7 @@ from vidcap_jax.studies.run_captions import RunCaptions
 
 TASKS = ('compare', 'rate')
 NEITHER = 'neither'
+FORMULA_MARKS = ('=', '+', '-', '@')  # a spreadsheet reads a cell that begins so as a formula
 _MOST_PROBLEMS = 10  # listed in an error
 
 
@@ -116,10 +117,14 @@ def draw(
     seed: of the random numbers.
 
   Raises:
-    ConfigError: more videos than the runs have, or no raters.
+    ConfigError: more videos than the runs have, no videos or raters, or criteria whose columns
+      the sheet has already.
   """
+  _check_columns(questions)
   ids = sorted(runs[0].captions)
-  if not 1 <= videos <= len(ids):
+  if videos < 1:
+    raise ConfigError(f'--videos={videos}: at least one')
+  if videos > len(ids):
     raise ConfigError(f'--videos={videos}: the runs have captions of {len(ids)} videos')
   if raters < 1:
     raise ConfigError(f'--raters={raters}: at least one')
@@ -136,6 +141,24 @@ def draw(
       for number, video_id in enumerate(order, 1)
     ]
   return Key(questions, {run.label: str(run.path) for run in runs}, items)
+
+
+def _check_columns(questions: Questions) -> None:
+  """Raises ConfigError if a criterion is repeated or has the name of one of the sheet's columns."""
+  for i, name in enumerate(questions.criteria):
+    if name in questions.criteria[:i]:
+      raise ConfigError(f'--criteria: {name} is given twice')
+  for column in questions.columns():
+    if column in ('rater', 'item', 'video_id') or column.startswith('caption_'):
+      raise ConfigError(
+        f'--criteria={",".join(questions.criteria)}: the sheet has a column {column} already; '
+        'name the criterion otherwise'
+      )
+
+
+def as_text(cell: str) -> str:
+  """A cell that spreadsheets do not run as a formula: those that could be are quoted."""
+  return f"'{cell}" if cell.startswith(FORMULA_MARKS) else cell
 
 
 def write_key(path: pathlib.Path, key: Key) -> None:
@@ -185,9 +208,9 @@ def write_sheet(
     writer = csv.writer(file)
     writer.writerow(header(key.questions))
     for item in key.items[rater]:
-      texts = [captions[run][item.video_id] for run in item.runs]
+      texts = [as_text(captions[run][item.video_id]) for run in item.runs]
       answers = [''] * len(key.questions.columns())
-      writer.writerow([rater, item.number, item.video_id, *texts, *answers])
+      writer.writerow([rater, item.number, as_text(item.video_id), *texts, *answers])
 
 
 def read_sheets(
@@ -241,7 +264,10 @@ def _read_rows(path: pathlib.Path, questions: Questions) -> list[tuple[int, dict
   needed = [name for name in header(questions) if not name.startswith('caption_')]
   if missing := [name for name in needed if name not in (reader.fieldnames or ())]:
     raise DataError(f'{path}: lacks the columns {", ".join(missing)}')
-  return [(reader.line_num, {k: (row[k] or '').strip() for k in needed}) for row in reader]
+  rows = [(reader.line_num, {k: (row[k] or '').strip() for k in needed}) for row in reader]
+  while rows and not any(rows[-1][1].values()):  # spreadsheets add rows of empty cells
+    rows.pop()
+  return rows
 
 
 def _read_answers(
@@ -259,7 +285,8 @@ def _read_answers(
   for line, row in rows:
     where = f'{path}, row {line}'
     item = items.get(row['item'])
-    if item is None or item.video_id != row['video_id']:
+    # Sheets written before cells were quoted have the id itself.
+    if item is None or row['video_id'] not in (item.video_id, as_text(item.video_id)):
       problems.append(f'{where}: {rater} has no item {row["item"]!r}, video {row["video_id"]!r}')
     elif row['item'] in found:
       problems.append(f'{where}: item {row["item"]} is also in row {found[row["item"]]}')

@@ -81,6 +81,7 @@ def test_wrong_commands(runs, tmp_path):
     (['--criteria=how good'], '--criteria=how good'),
     (['--points=1', '--task=rate'], '--points=1'),
     (['--videos=7'], '--videos=7: .*6'),
+    (['--media=/nowhere'], '--media=/nowhere'),
   ):
     with pytest.raises(SystemExit, match=f'error: {message}'):
       human.main([*draw, *arguments])

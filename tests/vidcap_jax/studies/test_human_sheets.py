@@ -100,6 +100,7 @@ def test_the_key_is_read_back(tmp_path):
   ('changes', 'message'),
   [
     ({'videos': 41}, '--videos=41: .*40'),
+    ({'videos': 0}, '--videos=0: .*one'),
     ({'raters': 0}, '--raters=0'),
     ({'runs': [run('neither'), run('b')]}, "'neither'"),
     ({'runs': [run('a')]}, '--runs: .*1'),
@@ -111,7 +112,49 @@ def test_what_cannot_be_drawn(changes, message):
     drawn(**changes)
 
 
+@pytest.mark.parametrize(
+  ('task', 'criteria', 'message'),
+  [
+    ('compare', ('good', 'item'), 'item'),
+    ('compare', ('caption_A',), 'caption_A'),
+    ('rate', ('caption',), 'caption_A'),
+    ('compare', ('good', 'good'), 'good .*twice'),
+  ],
+)
+def test_criteria_that_are_refused(task, criteria, message):
+  with pytest.raises(ConfigError, match=f'--criteria.*{message}'):
+    human_sheets.draw(RUNS, Questions(task, criteria, 2), videos=1, raters=1, seed=0)
+
+
 # ---------------------------------------------------------------- reading
+
+
+@pytest.mark.parametrize('mark', human_sheets.FORMULA_MARKS)
+def test_cells_are_no_formulas_and_are_read_back(mark, tmp_path):
+  video_id = f'{mark}1+1'
+  runs = [run(label, [video_id]) for label in CAPTIONS]
+  key = drawn(videos=1, raters=1, runs=runs)
+  path = tmp_path / 'rater_01.csv'
+  captions = {each.label: {video_id: f'{mark}cmd()'} for each in runs}
+  human_sheets.write_sheet(path, 'rater_01', key, captions)
+  with path.open(newline='') as file:
+    cells = [cell for row in csv.reader(file) for cell in row]
+  assert not any(cell.startswith(human_sheets.FORMULA_MARKS) for cell in cells)
+  assert f"'{mark}cmd()" in cells
+  changed(path, 0, relevance='A', coherence='B')
+  answers = human_sheets.read_sheets([path], key)
+  assert [answer.video_id for answer in answers] == [video_id] * 2
+  changed(path, 0, video_id=video_id)  # as sheets had it before
+  assert human_sheets.read_sheets([path], key) == answers
+
+
+def test_rows_of_empty_cells_at_the_end_are_skipped(tmp_path):
+  key = drawn()
+  path = filled(tmp_path, key, 'rater_01', prefers('soft'))
+  answers = human_sheets.read_sheets([path], key)
+  commas = ',' * (len(human_sheets.header(key.questions)) - 1)
+  path.write_text(path.read_text() + f'{commas}\n{commas}\n')
+  assert human_sheets.read_sheets([path], key) == answers
 
 
 def test_preferences_are_read_as_runs(tmp_path):
