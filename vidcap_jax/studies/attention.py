@@ -23,7 +23,7 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.studies import attention_figure, pages, videos
-from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.drawing import figure, shown
 from vidcap_jax.studies.panels import load_gallery
 from vidcap_jax.studies.videos import Chosen
 from vidcap_jax.studies.weights import Attention, Explained, declared_axes, explain, unknown_words
@@ -96,7 +96,7 @@ def write(
     _save_arrays(output / f'{name}.npz', {'caption': np.array(result.words, dtype=str), **arrays})
     entries.append(report(result, video, {'picture': f'{name}.png', 'weights': f'{name}.npz'}))
     body.append(
-      pages.section(result.video.video_id, [result.caption], picture, result.video.captions)
+      pages.section(result.video.video_id, [shown(result.caption)], picture, result.video.captions)
     )
   title = f'Attention of {restored.path}'
   pages.write(output, 'attention', title, str(restored.path), entries, body)
@@ -123,14 +123,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
   options = parser.parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
-    run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
+    failed = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   except (UserError, ModuleNotFoundError, OSError) as error:
     sys.exit(f'error: {error}')
   print(pathlib.Path(options.output) / 'index.html')
+  if failed:
+    sys.exit(1)
 
 
-def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
+def run(options: argparse.Namespace, log: Callable[[str], None]) -> int:
   """Explains the chosen videos' captions and writes the results.
+
+  Returns:
+    The number of --inputs that could not be read.
 
   Raises:
     ConfigError: the checkpoint has no attention; a caption without words.
@@ -146,10 +151,11 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
       raise ConfigError('--caption: give a caption with at least one word')
     if unknown := unknown_words(restored, options.caption):
       log(f'--caption: not in the vocabulary, read as <UNK>: {", ".join(unknown)}')
-  chosen = videos.choose(options, restored, log)
+  chosen, failed = videos.choose(options, restored, log)
   of_video = [c.video for c in chosen]
   given = None if options.caption is None else {v.video_id: options.caption for v in of_video}
   write(restored, explain(restored, of_video, given), chosen, pathlib.Path(options.output), log)
+  return failed
 
 
 if __name__ == '__main__':

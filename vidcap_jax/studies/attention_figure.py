@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.drawing import figure, save, shown
 from vidcap_jax.studies.panels import (
   CELL,
   HEAT,
@@ -53,14 +53,14 @@ def draw(explained: Explained, chosen: Chosen, gallery: Gallery, path: Path) -> 
   picture = figure(figsize=(width, height))
   picture.set_layout_engine('none')  # places are in inches
   line = {'va': 'center', 'parse_math': False}
-  title = f'{explained.video.video_id}: {explained.caption}'
+  title = f'{explained.video.video_id}: {shown(explained.caption)}'
   picture.text(0.1 / width, 1 - 0.2 / height, title, fontsize=12, fontweight='bold', **line)
   top = TOP
   for panel in panels:
     picture.text(0.1 / width, 1 - (top + 0.12) / height, panel.title, fontsize=9, **line)
     panel.draw(_placer(picture, width, height, top + 0.3))
     top += panel.height + TOP
-  picture.savefig(path, dpi=100)
+  save(picture, path)
 
 
 def _placer(picture: Any, width: float, height: float, begin: float) -> Callable[..., Any]:

@@ -1,6 +1,8 @@
 """Figures by matplotlib, which is imported when needed: it comes with the extra ``report``."""
 
 import pathlib
+import sys
+import warnings
 from typing import Any
 
 from vidcap_jax.errors import UserError
@@ -23,6 +25,28 @@ def figure(**settings: Any) -> Any:
       'matplotlib is needed to draw: install the extra "report", pip install \'vidcap_jax[report]\''
     ) from error
   return Figure(**settings, layout='constrained')
+
+
+def save(picture: Any, path: pathlib.Path) -> None:
+  """Writes a figure; logs one note if the font lacks some of its characters, e.g. Chinese ones."""
+  with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter('always')
+    picture.savefig(path, dpi=100)
+  lacking = [w for w in caught if 'missing from' in str(w.message)]
+  for other in caught:
+    if other not in lacking:
+      warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+  if lacking:
+    print(
+      f'{path}: the font has no glyphs for some characters of the texts, which are drawn as boxes; '
+      'index.html shows them',
+      file=sys.stderr,
+    )
+
+
+def shown(caption: str | None) -> str:
+  """A caption as pictures and pages show it."""
+  return caption or '(empty)'
 
 
 def check_plot(flag: str, file: str) -> None:

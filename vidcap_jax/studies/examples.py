@@ -14,14 +14,16 @@ import pathlib
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from vidcap_jax.errors import DataError, UserError, VideoError, first_few
+from vidcap_jax.errors import ConfigError, DataError, UserError, VideoError, first_few
 from vidcap_jax.features import video_stills
 from vidcap_jax.features.picture_files import Source
 from vidcap_jax.features.video import clock_of
 from vidcap_jax.files import write_json, write_text
 from vidcap_jax.html_page import document, text
 from vidcap_jax.studies import pages, run_captions
+from vidcap_jax.studies.drawing import shown
 from vidcap_jax.studies.run_captions import RunCaptions
+from vidcap_jax.studies.videos import split_ids
 
 COUNT = 12  # videos, if no ids are given
 FRAMES = 4  # pictures of a video
@@ -53,20 +55,24 @@ class Example:
   pictures: Sequence[str] = ()
 
 
-def choose_ids(runs: Sequence[RunCaptions], ids: Sequence[str] | None, count: int) -> list[str]:
+def choose_ids(runs: Sequence[RunCaptions], ids: str | None, count: int) -> list[str]:
   """The given videos, or the first ``count`` whose captions differ between the runs.
 
   Raises:
+    ConfigError: no videos are asked for.
     DataError: the runs have no caption of a given video, or their captions are all equal.
   """
   known = runs[0].captions
-  if ids is not None:
-    if unknown := [video_id for video_id in ids if video_id not in known]:
+  if count < 1:
+    raise ConfigError(f'--count={count}: at least one')
+  if ids:
+    chosen = split_ids(ids, known)
+    if unknown := [video_id for video_id in chosen if video_id not in known]:
       raise DataError(
         f'--ids: {runs[0].path} has no captions of {first_few(unknown)}; it has '
         f'{len(known)} videos, such as {first_few(list(known))}'
       )
-    return list(ids)
+    return chosen
   differ = [i for i in known if len({run.captions[i] for run in runs}) > min(1, len(runs) - 1)]
   if not differ:
     raise DataError('the runs have the same captions for all videos; choose videos with --ids')
@@ -129,7 +135,7 @@ def page(title: str, examples: Collection[Example], most_references: int) -> str
   body = [f'<h1>{text(title)}</h1>', '<div class="videos">']
   for example in examples:
     images = ''.join(f'<img alt="" src="{uri}">' for uri in example.pictures)
-    rows = [f'<dt>{text(k)}</dt><dd>{text(v)}</dd>' for k, v in example.captions.items()]
+    rows = [f'<dt>{text(k)}</dt><dd>{text(shown(v))}</dd>' for k, v in example.captions.items()]
     rows += [
       f'<dt class="reference">reference</dt><dd class="reference">{text(caption)}</dd>'
       for caption in example.references[:most_references]
@@ -150,7 +156,7 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
   """
   pages.check_folder(options.output, 'examples')
   runs = run_captions.read(options.runs.split(','), options.split)
-  ids = choose_ids(runs, options.ids and options.ids.split(','), options.count)
+  ids = choose_ids(runs, options.ids, options.count)
   try:
     references = run_captions.references_of(runs, options.references, options.split)
   except DataError as error:

@@ -23,7 +23,7 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.studies import pages, videos
-from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.drawing import figure, save, shown
 from vidcap_jax.studies.panels import CELL, LINE, Gallery, load_gallery, picture_of, show
 from vidcap_jax.studies.videos import Chosen
 from vidcap_jax.studies.weights import Attention, Explained, declared_axes, explain
@@ -31,6 +31,7 @@ from vidcap_jax.studies.weights import Attention, Explained, declared_axes, expl
 NAME = 'keyframe'  # of the attention whose largest weights are the key frames
 MIDDLE, KEY = '#f2b701', '#d62728'  # yellow and red, as in the paper
 COLUMNS = 10  # frames in a row of the picture
+_TEXT_LINE = 0.22  # inches of a line above the frames
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,31 +114,54 @@ def draw(choice: Choice, chosen: Chosen, gallery: Gallery, path: pathlib.Path) -
   columns, rows = min(T, COLUMNS), -(-T // COLUMNS)
   words = max((len(w) for w in choice.frames.values()), default=0)
   high = CELL + (1 + words) * LINE
-  width, height = max(columns, 6) * CELL + 0.2, rows * high + 0.2
+  texts = [chosen.video.video_id, *lines_of(choice)]
+  legend = _legend(choice)
+  width = max(columns, 6) * CELL + 0.2
+  head = (len(texts) + 1) * _TEXT_LINE
+  height = head + rows * high + 0.3
   picture = figure(figsize=(width, height))
   picture.set_layout_engine('none')
+  for i, (line, colour) in enumerate([*((t, 'black') for t in texts), *legend]):
+    row, left = min(i, len(texts)), 0.1 + max(0, i - len(texts)) * width / 2
+    place = (left / width, 1 - (0.1 + (row + 0.5) * _TEXT_LINE) / height)
+    bold = 'bold' if i == 0 or colour != 'black' else 'normal'
+    picture.text(
+      *place, line, fontsize=9, va='center', color=colour, fontweight=bold, parse_math=False
+    )
   for frame in range(T):
     row, column = divmod(frame, COLUMNS)
-    bottom = height - 0.1 - row * high - CELL * 0.92
+    bottom = height - head - 0.2 - row * high - CELL * 0.92
     box = (0.1 + column * CELL, bottom, CELL * 0.92, CELL * 0.92)
     axes = picture.add_axes(tuple(x / (width, height)[i % 2] for i, x in enumerate(box)))
     image, label = picture_of(chosen, gallery, attention, frame)
     show(axes, image)
     lines = [label, *choice.frames.get(frame, ())]
     axes.set_xlabel('\n'.join(lines), fontsize=7, labelpad=3, parse_math=False)
-    colour = KEY if frame in choice.frames else MIDDLE if frame == choice.middle else None
-    if colour:
+    border = KEY if frame in choice.frames else MIDDLE if frame == choice.middle else None
+    if border:
       for spine in axes.spines.values():
-        spine.set(color=colour, linewidth=4)
-  picture.savefig(path, dpi=100)
+        spine.set(color=border, linewidth=4)
+  save(picture, path)
+
+
+def _legend(choice: Choice) -> list[tuple[str, str]]:
+  """What the borders mean, each in its colour."""
+  if choice.middle is None:
+    return [('red: picked, for the words below it', KEY)]
+  middle = ('yellow: middle frame, read first', MIDDLE)
+  key = ('red: key frame, read second', KEY)
+  return [middle, key] if choice.middle not in choice.frames else [key]
 
 
 def lines_of(choice: Choice) -> list[str]:
   """What the page says of a video, as the paper's figure does."""
   if choice.first is None:
-    return [choice.explained.caption]
+    return [shown(choice.explained.caption)]
   same = ' (the middle frame was kept)' if choice.middle in choice.frames else ''
-  return [f'First pass: {choice.first}', f'Second pass: {choice.explained.caption}{same}']
+  return [
+    f'First pass: {shown(choice.first)}',
+    f'Second pass: {shown(choice.explained.caption)}{same}',
+  ]
 
 
 def report(choice: Choice, chosen: Chosen, picture: str) -> dict:
@@ -161,8 +185,11 @@ def report(choice: Choice, chosen: Chosen, picture: str) -> dict:
   return entry
 
 
-def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
+def run(options: argparse.Namespace, log: Callable[[str], None]) -> int:
   """Shows the key frames of the chosen videos.
+
+  Returns:
+    The number of --inputs that could not be read.
 
   Raises:
     ConfigError: the checkpoint's model chooses no key frames.
@@ -173,7 +200,7 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
   checkpoint = restore.find_checkpoint(options.checkpoint)
   restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
   check_chooses(restored)
-  chosen = videos.choose(options, restored, log)
+  chosen, failed = videos.choose(options, restored, log)
   choices = choose(restored, chosen)
   output = pathlib.Path(options.output)
   pages.prepare(output, 'key_frames')
@@ -192,6 +219,7 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
     )
   title = f'Key frames of {restored.path}'
   pages.write(output, 'key_frames', title, str(restored.path), entries, body)
+  return failed
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -209,10 +237,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   options = parser.parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
-    run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
+    failed = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   except (UserError, ModuleNotFoundError, OSError) as error:
     sys.exit(f'error: {error}')
   print(pathlib.Path(options.output) / 'index.html')
+  if failed:
+    sys.exit(1)
 
 
 if __name__ == '__main__':

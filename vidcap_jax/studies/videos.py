@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import numpy as np
 
@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def choose(
   options: argparse.Namespace, restored: Restored, log: Callable[[str], None]
-) -> list[Chosen]:
-  """The videos that the flags choose, for a checkpoint.
+) -> tuple[list[Chosen], int]:
+  """The videos that the flags choose, for a checkpoint, and how many inputs could not be read.
 
   Raises:
     DataError: no such split, video or file; data that does not fit the checkpoint.
@@ -63,17 +63,19 @@ def choose(
   if options.inputs:
     if options.ids or options.data or options.boxes:
       raise DataError('--inputs names the videos: leave out --ids, --data and --boxes')
-    boxes, videos = '', _from_inputs(options, restored, log)
+    boxes, (videos, failed) = '', _from_inputs(options, restored, log)
   else:
     directory = restored.data_folder(options.data)
     manifest = read_manifest(directory)
     check_streams(restored, manifest, directory)
     boxes = boxes_stream(manifest, options.boxes)
-    videos = from_split(directory, options.split, options.ids and options.ids.split(','))
+    videos, failed = from_split(directory, options.split, options.ids), 0
   sources = _sources(options, [video.video_id for video in videos], log)
   made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
   chosen = [_with_times(made, v, sources.get(v.video_id), restored, log) for v in videos]
-  return [_with_boxes(c, boxes, restored, log) for c in chosen] if boxes else chosen
+  if boxes:
+    chosen = [_with_boxes(c, boxes, restored, log) for c in chosen]
+  return chosen, failed
 
 
 def _with_boxes(
@@ -114,8 +116,13 @@ def boxes_stream(manifest: Manifest, given: str | None) -> str:
   return next(made, '')
 
 
-def from_split(directory: str, split: str, ids: Sequence[str] | None) -> list[Video]:
-  """Videos of a split in the order of the ids; without ids the first few.
+def split_ids(ids: str, known: Container[str]) -> list[str]:
+  """The ids that a flag names, with commas between them; an id may itself have commas."""
+  return [ids] if ids in known else ids.split(',')
+
+
+def from_split(directory: str, split: str, ids: str | None) -> list[Video]:
+  """Videos of a split in the order of the ids, see ``split_ids``; without ids the first few.
 
   Raises:
     DataError: no such split or video; names similar ones.
@@ -126,32 +133,35 @@ def from_split(directory: str, split: str, ids: Sequence[str] | None) -> list[Vi
       f'--split={split}: {directory} has no such split; it has: {", ".join(manifest.splits)}'
     )
   source = open_split(directory, split)
-  if ids is None:
+  if not ids:
     return [source[i] for i in range(min(FEW, len(source)))]
   places = {video.video_id: i for i, video in enumerate(pipeline.read_texts(source))}
-  for video_id in ids:
+  chosen = split_ids(ids, places)
+  for video_id in chosen:
     if video_id not in places:
       near = difflib.get_close_matches(video_id, places) or list(places)[:3]
       raise DataError(
         f'--ids: split {split!r} of {directory} has no video {video_id!r}; it has {len(places)}, '
         f'such as {", ".join(near)}'
       )
-  return [source[places[video_id]] for video_id in ids]
+  return [source[places[video_id]] for video_id in chosen]
 
 
 def _from_inputs(
   options: argparse.Namespace, restored: Restored, log: Callable[[str], None]
-) -> list[Video]:
+) -> tuple[list[Video], int]:
+  """The videos that can be read, and how many can't."""
   made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
-  videos = []
+  videos, failed = [], 0
   for where, video in inputs.videos_of(made, options.inputs, options.pictures, options.frame_rate):
     if isinstance(video, str):
-      log(f'{where}: {video}')
+      failed += 1
+      log(video if video.startswith(f'{where}: ') else f'{where}: {video}')
     else:
       videos.append(video)
   if not videos:
     raise DataError(f'--inputs={options.inputs}: none of these videos can be read')
-  return videos
+  return videos, failed
 
 
 def _sources(

@@ -68,3 +68,17 @@ def test_features_as_inputs(tiny_run, tmp_path):
   (entry,) = json.loads((tmp_path / 'out' / 'attention.json').read_text())['videos']
   assert entry['video_id'] == 'mine'
   assert entry['source'] is None
+
+
+def test_the_exit_code_if_an_input_fails(tiny_run, tmp_path, capsys):
+  (tmp_path / 'image').mkdir()
+  good, bad = tmp_path / 'image' / 'good.npy', tmp_path / 'image' / 'bad.npy'
+  np.save(good, np.ones((3, tiny.CHANNELS), np.float32))
+  bad.write_text('no array')
+  with pytest.raises(SystemExit) as ended:
+    call(tiny_run, tmp_path / 'out', f'--inputs={good},{bad}')
+  assert ended.value.code == 1
+  entries = json.loads((tmp_path / 'out' / 'attention.json').read_text())['videos']
+  assert [entry['video_id'] for entry in entries] == ['good']
+  (line,) = [line for line in capsys.readouterr().err.splitlines() if 'bad.npy' in line]
+  assert line.count('bad.npy') == 1

@@ -62,6 +62,14 @@ def test_the_number_of_videos(runs, tmp_path):
   assert len(data['videos']) == 1
 
 
+def test_ids_with_commas_and_empty_captions(tmp_path):
+  file = tmp_path / 'one.json'
+  file.write_text(json.dumps([{'video_id': i, 'caption': ''} for i in ('a,b', 'c')]))
+  page, data = call(f'x={file}', tmp_path / 'out', '--ids=a,b')
+  assert [video['video_id'] for video in data['videos']] == ['a,b']
+  assert '<dd>(empty)</dd>' in page
+
+
 def test_pictures(runs, tmp_path, capsys):
   from tests.video_files import ramp, write_video
 
@@ -77,6 +85,7 @@ def test_pictures(runs, tmp_path, capsys):
   ('arguments', 'named'),
   [
     (['--ids=v9'], 'one.json.*v9'),
+    (['--count=0'], '--count=0'),
     (['--videos=/nowhere'], '--videos=/nowhere'),
     (['--references=/nowhere.json'], 'nowhere.json'),
   ],

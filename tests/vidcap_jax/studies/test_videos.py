@@ -22,6 +22,12 @@ def test_the_stream_of_boxes():
     videos.boxes_stream(manifest, 'image')
 
 
+def test_ids_with_commas():
+  assert videos.split_ids('a,b', {'a', 'b'}) == ['a', 'b']
+  assert videos.split_ids('a,b', {'a,b'}) == ['a,b']
+  assert videos.split_ids('a,c', {'a,b'}) == ['a', 'c']
+
+
 def test_boxes_fit_the_regions():
   regions = Stream('objects', 'regions', (None, None, 8))
   features = {
@@ -54,8 +60,9 @@ def test_pictures_of_the_videos_found(tiny_data, tiny_run, restored, tmp_path):
     inputs=None,
     frame_rate=None,
   )
-  found = videos.choose(options, restored, notes.append)
+  found, failed = videos.choose(options, restored, notes.append)
   assert [c.source is not None for c in found] == [True, False, False]
+  assert failed == 0
   # The features' sampling is not known, so their rows are taken to be evenly spaced.
   assert found[0].times['image'].how == 'assumed'
   assert any('v8.mp4' in note for note in notes)
