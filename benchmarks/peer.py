@@ -7,11 +7,26 @@ program with these flags can be compared.
 
 import dataclasses
 import json
+import os
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from benchmarks.programs import Sizes
 from vidcap_jax.errors import UserError
+
+PEER_NAMES = {'self_critical': 'scst'}  # operations with another name in the peer
+
+
+def flags_of(sizes: Sizes, device: str) -> dict[str, object]:
+  """The program's flags for our sizes, threads and precision, on 'cpu' or 'cuda'."""
+  H = sizes.hidden
+  return {
+    'batch': sizes.batch, 'frames': sizes.frames, 'feat-dim': sizes.channels, 'hidden': H,
+    'embed': H, 'att': H, 'vocab': sizes.words, 'length': sizes.length, 'refs': sizes.references,
+    'beam': sizes.beam, 'dtype': sizes.dtype, 'threads': len(os.sched_getaffinity(0)),
+    'device': device,
+  }  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -30,15 +45,25 @@ class Peer:
     default_factory=lambda: defaultdict(list)
   )
 
-  def run(self, ops: Sequence[str], variants: Sequence[str], steps: int) -> None:
+  def run(
+    self,
+    ops: Sequence[str],
+    variants: Sequence[str],
+    steps: int,
+    timeout: float | None = None,
+  ) -> None:
     """Runs one round: ``steps`` calls of each operation in each variant.
 
     Raises:
-      UserError: the program failed.
+      UserError: the program failed, or was ended after ``timeout`` seconds.
     """
     flags = {'ops': ','.join(ops), 'impl': ','.join(variants), 'steps': steps} | dict(self.flags)
     words = [word for name, value in flags.items() for word in (f'--{name}', str(value))]
-    done = subprocess.run([*self.command, *words], capture_output=True, text=True, check=False)
+    command = [*self.command, *words]
+    try:
+      done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+      raise UserError(f'{" ".join(self.command)} was not finished after {timeout:.0f} s') from None
     if done.returncode:
       last = done.stderr.strip().splitlines()[-1:] or ['no message']
       raise UserError(

@@ -26,6 +26,7 @@ from vidcap_jax.rewards.references import References, make_references
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import initial_state, make_train_step
 
+SELF_CRITICAL = {'rewards': {'cider': 1.0, 'bleu4': 0.0}, 'baseline': 'greedy', 'samples': 1}
 STEPS = 1000  # of the whole training; the cost of a step does not depend on it
 
 

@@ -22,8 +22,15 @@ import jax
 import numpy as np
 
 from benchmarks import Row, add_json, report
-from benchmarks.peer import Peer
-from benchmarks.programs import Sizes, decoding, reward_on_device, reward_on_host, training_step
+from benchmarks.peer import PEER_NAMES, Peer, flags_of
+from benchmarks.programs import (
+  SELF_CRITICAL,
+  Sizes,
+  decoding,
+  reward_on_device,
+  reward_on_host,
+  training_step,
+)
 from configs import common
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.order import TrainOrder
@@ -31,8 +38,6 @@ from vidcap_jax.data.tokenizers import tokenize
 from vidcap_jax.errors import UserError
 
 SAMPLES = 5  # captions of each video in the timed reward
-SELF_CRITICAL = {'rewards': {'cider': 1.0, 'bleu4': 0.0}, 'baseline': 'greedy', 'samples': 1}
-PEER_NAMES = {'self_critical': 'scst'}  # operations with another name in the peer
 
 
 def quartiles(times: Sequence[float]) -> tuple[float, float]:
@@ -160,14 +165,8 @@ def make_peer(options: argparse.Namespace, sizes: Sizes) -> Peer | None:
   """The PyTorch program with our sizes, threads and precision; None without --peer."""
   if not options.peer:
     return None
-  H = sizes.hidden
-  flags = {
-    'batch': sizes.batch, 'frames': sizes.frames, 'feat-dim': sizes.channels, 'hidden': H,
-    'embed': H, 'att': H, 'vocab': sizes.words, 'length': sizes.length, 'refs': sizes.references,
-    'beam': sizes.beam, 'dtype': sizes.dtype, 'threads': len(os.sched_getaffinity(0)),
-    'device': 'cuda' if jax.default_backend() == 'gpu' else 'cpu',
-  }  # fmt: skip
-  return Peer((options.peer_python, options.peer), flags)
+  device = 'cuda' if jax.default_backend() == 'gpu' else 'cpu'
+  return Peer((options.peer_python, options.peer), flags_of(sizes, device))
 
 
 def log(text: str) -> None:

@@ -28,3 +28,10 @@ def test_an_error_of_the_program_is_reported(tmp_path):
   path.write_text('raise SystemExit("no torch here")')
   with pytest.raises(UserError, match=r'peer\.py failed with exit code 1: no torch here'):
     Peer((sys.executable, str(path)), {}).run(('xe',), ('split',), 1)
+
+
+def test_a_program_that_takes_too_long_is_ended(tmp_path):
+  path = tmp_path / 'peer.py'
+  path.write_text('import time\ntime.sleep(600)')
+  with pytest.raises(UserError, match=r'peer\.py .* 1 s'):
+    Peer((sys.executable, str(path)), {}).run(('xe',), ('split',), 1, timeout=1.0)

@@ -62,6 +62,13 @@ def _table() -> dict[str, dict]:
   return {name: row for name, row in table.items() if name != 'comment'}
 
 
+def chip_of(device_kind: str) -> Chip | None:
+  """The chip of a device, by the beginning of its ``device_kind``; None if the table lacks it."""
+  known = {kind: name for name, row in _table().items() for kind in row['device_kinds']}
+  found = [kind for kind in known if device_kind.startswith(kind)]
+  return find_chip(known[max(found, key=len)]) if found else None
+
+
 def find_chip(name: str) -> Chip:
   """A chip by its name.
 

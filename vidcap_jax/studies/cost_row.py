@@ -47,6 +47,8 @@ class Settings:
     shrink: divides the widths of model, features and vocabulary; 1: full size.
     max_frames: most frames of a video; 0: the config's own.
     run: whether the programs are run, or only compiled.
+    stage: of the config; '': the last that trains a captioner.
+    dtype: of the model's computations; '': the config's.
   """
 
   config: str
@@ -55,10 +57,12 @@ class Settings:
   shrink: int = 1
   max_frames: int = 0
   run: bool = True
+  stage: str = ''
+  dtype: str = ''
 
 
 def measure(settings: Settings) -> dict[str, Any]:
-  """The cost of a config's last captioner.
+  """The cost of a config's captioner.
 
   Returns:
     ``stage``, ``device``, and for ``train`` and ``inference``: ``batch``, ``memory`` (bytes by the
@@ -68,8 +72,7 @@ def measure(settings: Settings) -> dict[str, Any]:
   Raises:
     UserError: the config has no stage that trains a captioner, or rewards from the host.
   """
-  stage_name, config = _captioner_config(settings)
-  stage = make_stage(config, _sizes(settings, config), make_mesh(devices=jax.devices()[:1]))
+  stage_name, stage = captioner_stage(settings)
   if stage.programs.sample_steps:
     raise UserError(
       f'{settings.config}: stage {stage_name!r} has rewards that are computed outside the compiled '
@@ -92,21 +95,34 @@ def check_config(settings: Settings) -> None:
   data_sizes.from_config_file(settings.config, config)
 
 
+def captioner_stage(settings: Settings) -> tuple[str, AbstractStage]:
+  """The name of a stage, and its programs for one device with tables of a batch's videos.
+
+  Raises:
+    UserError: the stage is not in the config, or trains no captioner.
+  """
+  name, config = _captioner_config(settings)
+  return name, make_stage(config, _sizes(settings, config), make_mesh(devices=jax.devices()[:1]))
+
+
 def _captioner_config(settings: Settings) -> tuple[str, ConfigDict]:
-  """The name and config of the last stage that trains a captioner, with sizes reduced."""
+  """The name and config of a stage that trains a captioner, with sizes reduced."""
   path, _, variant = config_files.current_source(settings.config).partition(':')
   config = config_files.load(path).get_config(variant)
-  name = scored_stages(config)[-1]
+  name = settings.stage or scored_stages(config)[-1]
+  if name not in config.order:
+    raise UserError(
+      f'{settings.config}: no stage {name!r}; config.order: {", ".join(config.order)}'
+    )
   chosen = stage_config(config, name)
   if chosen.task != 'train' or chosen.objective.name == 'embedding':
-    raise UserError(
-      f'{settings.config}: its last stage {name!r} trains no captioner; measure its branches'
-    )
+    raise UserError(f'{settings.config}: its stage {name!r} trains no captioner; measure another')
   with chosen.unlocked():
     for key, value in chosen.model.items():
       if isinstance(value, int) and not isinstance(value, bool) and value >= _SMALLEST:
         chosen.model[key] = max(1, value // settings.shrink)
     chosen.data.max_frames = settings.max_frames or chosen.data.max_frames
+    chosen.train.dtype = settings.dtype or chosen.train.dtype
     chosen.train.batch_size = settings.batch or chosen.train.batch_size
   return name, chosen
 
@@ -166,13 +182,25 @@ def _is_array(leaf: Any) -> bool:
   return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
-def _train(stage: AbstractStage, settings: Settings) -> dict[str, Any]:
-  """The cost of a training step of the longest captions."""
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """A program that is timed.
+
+  Attributes:
+    traced: to be compiled.
+    prepare: makes its arguments on the device; takes what was compiled, returns a call of it.
+  """
+
+  traced: jax.stages.Traced
+  prepare: Callable[[jax.stages.Compiled], Callable[[], Any]]
+
+
+def step_program(stage: AbstractStage) -> Program:
+  """A training step of the longest captions."""
   L = stage.shape.length
   rows, captions = stage.config.train.batch_size, stage.config.data.captions_per_video
-  program = stage.programs.train_step.lower(*stage.step_arguments(L)).compile()
 
-  def prepare() -> Callable[[], Any]:
+  def prepare(program: jax.stages.Compiled) -> Callable[[], Any]:
     state = jax.jit(stage.programs.initialise, out_shardings=stage.programs.state_shardings)(
       jax.random.key(0)
     )
@@ -186,30 +214,43 @@ def _train(stage: AbstractStage, settings: Settings) -> dict[str, Any]:
 
     return step
 
-  return {'batch': rows, 'captions': rows * captions, **_timed(program, prepare, settings)}
+  return Program(stage.programs.train_step.trace(*stage.step_arguments(L)), prepare)
 
 
-def _infer(stage: AbstractStage, settings: Settings) -> dict[str, Any]:
-  """The cost of captioning a batch."""
-  config, data, L = stage.config, stage.data, stage.shape.length
-  rows = settings.batch or config.eval.batch_size
+def decode_program(stage: AbstractStage, method: str, rows: int) -> Program:
+  """The captioning of ``rows`` videos by a method of decoding."""
+  config, data, L = stage.config.copy_and_resolve_references(), stage.data, stage.shape.length
+  with config.unlocked():
+    config.decode.method = method
   batch = stage.batch(rows, 1, L)
   decode = captioning.make_decoder(stage.module, stage.shape.streams, data.vocabulary, config, L)
-  program = jax.jit(decode).lower(stage.state.params, batch).compile()
 
-  def prepare() -> Callable[[], Any]:
+  def prepare(program: jax.stages.Compiled) -> Callable[[], Any]:
     params = jax.jit(lambda key: stage.programs.initialise(key).params)(jax.random.key(0))
     filled = fill(batch, data, stage)
     return lambda: program(params, filled)
 
-  return {'batch': rows, **_timed(program, prepare, settings)}
+  return Program(jax.jit(decode).trace(stage.state.params, batch), prepare)
 
 
-def _timed(
-  program: jax.stages.Compiled, prepare: Callable[[], Callable[[], Any]], settings: Settings
-) -> dict[str, Any]:
-  """Memory and times of a program; ``prepare`` makes its arguments and returns a call of it."""
-  memory = memory_of(program)
+def _train(stage: AbstractStage, settings: Settings) -> dict[str, Any]:
+  """The cost of a training step of the longest captions."""
+  rows = stage.config.train.batch_size
+  captions = rows * stage.config.data.captions_per_video
+  return {'batch': rows, 'captions': captions, **_timed(step_program(stage), settings)}
+
+
+def _infer(stage: AbstractStage, settings: Settings) -> dict[str, Any]:
+  """The cost of captioning a batch."""
+  rows = settings.batch or stage.config.eval.batch_size
+  program = decode_program(stage, stage.config.decode.method, rows)
+  return {'batch': rows, **_timed(program, settings)}
+
+
+def _timed(program: Program, settings: Settings) -> dict[str, Any]:
+  """Compiles a program and runs it some times; see ``measure`` for what is returned."""
+  compiled = program.traced.lower().compile()
+  memory = memory_of(compiled)
   result: dict[str, Any] = {'memory': None}
   if memory:
     result['memory'] = {**dataclasses.asdict(memory), 'total': memory.total}
@@ -218,7 +259,7 @@ def _timed(
   free = free_memory()
   if memory and free is not None and memory.total > free:
     return {**result, 'problem': f'needs {size(memory.total)}, {size(free)} are free'}
-  call = prepare()
+  call = program.prepare(compiled)
   seconds = []
   for _ in range(settings.repeats + 1):
     start = time.perf_counter()

@@ -76,6 +76,14 @@ def arguments_of(source, **settings):
   return bytes_per_device(stage.step_arguments(stage.shape.length))
 
 
+def test_another_stage_and_dtype(small):
+  name, stage = cost_row.captioner_stage(Settings(f'{small}:rl', stage='first', dtype='bfloat16'))
+  assert (name, stage.config.objective.name) == ('first', 'cross_entropy')
+  assert stage.config.train.dtype == 'bfloat16'
+  with pytest.raises(UserError, match="small.py.*'second'.*first, last"):
+    cost_row.captioner_stage(Settings(small, stage='second'))
+
+
 def test_a_smaller_batch_and_shrunk_sizes_take_less_memory(small):
   full = arguments_of(small)
   single = arguments_of(small, batch=1, max_frames=3)
