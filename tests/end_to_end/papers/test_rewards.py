@@ -9,7 +9,7 @@ import pytest
 
 from vidcap_jax.objectives.self_critical import policy_loss
 from vidcap_jax.rewards import bleu, cider, ngrams, rouge, score
-from vidcap_jax.rewards.references import References
+from vidcap_jax.rewards.references import References, as_rows
 
 
 @pytest.fixture(params=[False, True], ids=['without_eos', 'with_eos'])
@@ -56,7 +56,7 @@ def test_as_training_asks_for_them(oracle, precision, close, count_eos):
   captions, references, results = read(oracle, count_eos)
   frequencies = ngrams.count(np.asarray(references))
   norms = jax.jit(cider.norms)(references, frequencies)
-  tables = References(references, norms, frequencies)
+  tables = References(as_rows(references), as_rows(norms), frequencies, *references.shape[1:])
   rows = jnp.array([7, 3, 39], jnp.int32)
   captions = jnp.stack([captions[rows], captions[rows]], axis=1)  # (3, 2, L)
   names = ('cider', 'bleu4', 'rouge_l')
