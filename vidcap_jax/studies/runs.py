@@ -25,6 +25,7 @@ from vidcap_jax import config_files, variants
 from vidcap_jax.config_diff import as_saved, differences, with_added_keys
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import results
+from vidcap_jax.files import read_json
 
 # Settings that don't change what is trained: where the data is, the seed, devices, logging.
 _RUN_SETTINGS = (
@@ -122,7 +123,9 @@ def find(folder: str) -> tuple[list[Run], list[str]]:
 
 
 def _reason(error: Exception) -> str:
-  return str(error) if isinstance(error, UserError) else f'{type(error).__name__}: {error}'
+  if isinstance(error, UserError | OSError):
+    return str(error)
+  return f'its files are damaged or incomplete ({error})'
 
 
 def _reports(root: pathlib.Path) -> Iterator[pathlib.Path]:
@@ -141,7 +144,7 @@ def _configs(workdir: pathlib.Path) -> list[pathlib.Path]:
 
 def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> list[Run]:
   """A workdir's run, then the stages of it that other variants train."""
-  saved = json.loads(configs[0].read_text())
+  saved = read_json(configs[0])
   path, variant = _source_of(saved)
   file = config_files.load(path, _NEEDED)
   current = file.get_config(variant)

@@ -80,6 +80,11 @@ def read(paper: str, number: str | None = None) -> list[Table]:
     raise UserError(f'unknown paper {paper!r}; known: {", ".join(known)}')
   tables = known[paper]['tables']
   if number is not None and number not in tables:
+    for shown in listing.results(paper, known[paper]):
+      if shown.name == f'Table {number}':
+        commands = ''.join(f'\n  {command}' for command in shown.commands)
+        about = f'{shown.about}{":" if commands else "; a drawing, no result"}{commands}'
+        raise UserError(f'table {number} of {paper!r} has no scores; it shows {about}')
     raise UserError(f'paper {paper!r} has no table {number!r}; known: {", ".join(tables)}')
   return [_table(paper, known[paper], n) for n in tables if number in (None, n)]
 
@@ -255,6 +260,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
       workdirs = {run.workdir for run in found}
       total = len(workdirs) + len(problems)
       print(f'\n{len(fitting)} of {total} runs in {options.runs} belong here')
+      if not total:
+        problems = [f'{options.runs}: no workdir in it (a folder with config.json)']
+      short = dict.fromkeys(run.workdir for run in found if run.config.variant.get('runlocal'))
+      problems += [f'{workdir}: a short :runlocal run' for workdir in short]
     for problem in problems:
       print(f'left out: {problem}')
     if options.table is None:

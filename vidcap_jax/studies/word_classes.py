@@ -237,6 +237,11 @@ def plot(
       bars(panel, shown, layers)
       panel.set_title(f'mean weights of {name}')
       panel.tick_params(axis='x', rotation=30)
+  for column in range(1, columns):  # runs are compared: the same scale for all
+    drawn = [panel for panel in grid[:, column] if panel.get_visible()]
+    top = max((panel.get_ylim()[1] for panel in drawn), default=1.0)
+    for panel in drawn:
+      panel.set_ylim(0, top)
   picture.savefig(path, dpi=100)
 
 
@@ -244,6 +249,10 @@ def _draw_words(panel, label: str, result: Mapping) -> None:
   """The top words as horizontal bars, coloured by class."""
   panel.set_visible(True)
   rows = result['top_words'][::-1]
+  if not rows:
+    panel.set(xticks=[], yticks=[])
+    about = f'too few words: the {DROPPED} commonest are left out'
+    panel.text(0.5, 0.5, about, ha='center', va='center', transform=panel.transAxes)
   colours = [_COLOURS[row['class']] for row in rows]
   panel.barh(range(len(rows)), [row['count'] for row in rows], color=colours)
   panel.set_yticks(range(len(rows)), [row['word'] for row in rows], fontsize=8)

@@ -150,9 +150,18 @@ def test_workdirs_that_cannot_be_read_are_listed(tmp_path, capsys):
     'old: .*config.json',
     'other: .*configs/special.py',
     "gone: .*'sideways'",
-    'torn: JSONDecodeError',
+    'torn: .*config.json.*JSON',
   ):
     assert re.search(reason, reasons)
+
+
+def test_why_runs_are_left_out(tmp_path, capsys):
+  made(tmp_path / 'short', 'configs/vatex_fusion.py:vanilla,runlocal')
+  (tmp_path / 'none').mkdir()
+  for folder, why in (('none', 'no workdir'), ('', 'short: .*runlocal')):
+    tables.main(['--paper=stats', '--table=1', f'--runs={tmp_path / folder}'])
+    (line,) = lines(capsys.readouterr().out, 'left out')
+    assert re.search(why, line)
 
 
 def rows_of(text, start, end):
@@ -304,6 +313,7 @@ def test_ensembles_that_belong_to_no_row(tmp_path):
   [
     (['--paper=nobody'], "'nobody'.* temporal_spatial_fusion, stats, ref"),
     (['--paper=stats', '--table=9'], "'stats' .*'9'.* 1, 2, 3, 4"),
+    (['--paper=stats', '--table=5'], r'5[\s\S]*studies'),
     (['--table=1'], '--table, --runs and --json .* --paper'),
     (['--paper=stats', '--runs=/nowhere'], '--runs=/nowhere: '),
     (

@@ -114,6 +114,21 @@ def test_layers_are_drawn_beside_words_and_entropies(tmp_path):
   assert (tmp_path / 'a.png').is_file()
 
 
+def test_few_words_and_equal_axes(monkeypatch, tmp_path):
+  results = {}
+  for label, words in (('a', ('dog', 'runs')), ('b', ('dog', 'ball'))):
+    tally = Tally()
+    tally.add(Explained(Video('v', (), {}), words, {}), ['noun', ('verb', 'noun')[label == 'b']])
+    results[label] = word_classes.summarise(tally)
+  pictures = []
+  make = word_classes.figure
+  monkeypatch.setattr(word_classes, 'figure', lambda **s: pictures.append(make(**s)) or pictures[0])
+  word_classes.plot(results, {}, tmp_path / 'a.png')
+  panels = pictures[0].axes
+  assert 'too few words' in panels[0].texts[0].get_text()
+  assert panels[1].get_ylim() == panels[4].get_ylim()
+
+
 def test_captions_without_attention_are_counted_and_drawn(tmp_path):
   tally = Tally()
   tally.add(Explained(Video('v', (), {}), ('dog', 'runs'), {}), ['noun', 'verb'])
