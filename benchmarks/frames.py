@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Row, add_json, report
-from vidcap_jax.features import sampling, video
+from vidcap_jax.features import sampling, video, video_decoder
 from vidcap_jax.progress import progress
 
 SIZE = 64  # rows and columns of a picture: eight stripes, one for each bit of its number
@@ -134,7 +134,7 @@ def number_of(image: np.ndarray) -> int:
 
 def write(clip: Clip, path: pathlib.Path) -> pathlib.Path:
   """Writes a clip; returns its path."""
-  av = video.import_av()
+  av = video_decoder.import_av()
   with av.open(str(path), 'w', format=clip.container) as file:
     stream = file.add_stream(clip.codec, rate=clip.rate or Fraction(30))
     base = 1 / clip.rate if clip.rate else Fraction(1, 1000)

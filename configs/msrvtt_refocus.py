@@ -11,8 +11,9 @@ Stages: ``step1`` (only the encoder's first pass, 5 epochs), ``joint`` (both pas
 reward), ``choose`` (the key frames of the best joint model, for every split), ``fixed`` (training
 continues with them), ``rl`` (CIDEr-D and ROUGE-L as rewards; the result), in which the encoder is
 fixed: the paper applies reinforcement "for the decoder". SoftAtt and MeanPool, models of other
-authors, have no ``rl``. ``recipe=rl`` is ours: ``rl`` in every row, of the whole model.
-``recipe=xe`` leaves it out. As published, features are not standardised and gradients not clipped.
+authors, have no ``rl``. ``recipe=rl``, which is not the paper's, adds ``rl`` of the whole model to
+every row; ``recipe=xe`` leaves it out. As published, features are not standardised and gradients
+not clipped.
 
 Data: streams image, a grid of 7 x 7 x 2048 from ResNet-152 of 20 uniform frames, and audio, a
 vector of 128 (VGGish). Splits: the standard 6,513 / 497 / 2,990 videos.

@@ -3,7 +3,9 @@
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from vidcap_jax.features.video import VideoError, import_av, sample
+from vidcap_jax.errors import VideoError
+from vidcap_jax.features.video import sample
+from vidcap_jax.features.video_decoder import import_av
 from vidcap_jax.features.video_stills import find_sources, jpeg_uri
 
 FRAMES = 3

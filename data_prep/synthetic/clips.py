@@ -21,7 +21,7 @@ from data_prep.synthetic import render, shapes
 from data_prep.synthetic.recipe import check_recipe
 from vidcap_jax.data.schema import MANIFEST_NAME
 from vidcap_jax.errors import DataError
-from vidcap_jax.features import extract_folder, extractors, video
+from vidcap_jax.features import extract_folder, extractors, video_decoder
 from vidcap_jax.files import write_json, write_text
 from vidcap_jax.progress import progress
 
@@ -135,7 +135,7 @@ def prepare(
   if (data_set / MANIFEST_NAME).is_file():
     return str(data_set)
 
-  video.import_av()
+  video_decoder.import_av()
   paths = _render(planned, directory / 'videos')
   _annotate(planned, directory, captions)
   features = directory / 'features'

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from data_prep.synthetic.shapes import COLOURS, DIRECTIONS, Clip
-from vidcap_jax.features import video
+from vidcap_jax.features import video_decoder
 
 SIZE = 112  # rows and columns of a frame
 FRAMES = 24
@@ -118,7 +118,7 @@ def frames(clip: Clip) -> np.ndarray:
 
 def write(clip: Clip, path: pathlib.Path) -> None:
   """Writes the clip as an mp4 file (H.264 if PyAV has the encoder), atomically."""
-  av = video.import_av()
+  av = video_decoder.import_av()
   codec = 'libx264' if 'libx264' in av.codecs_available else 'mpeg4'
   partial = path.with_name(path.name + '.partial')
   with av.open(str(partial), 'w', format='mp4') as container:

@@ -48,7 +48,7 @@ def reinforcement(file, variant):
 @pytest.mark.parametrize('file', REFOCUS)
 @pytest.mark.parametrize('row', MODULES[REFOCUS[0]].VARIANTS['variant'])
 def test_reinforcement_is_of_the_refocus_papers_own_rows_and_their_decoder(file, row):
-  """``recipe=rl`` trains the whole model in every row, as before it was told apart."""
+  """``recipe=rl`` trains the whole model in every row, as before ``published`` existed."""
   published = reinforcement(file, f'variant={row}')
   own = row not in ('soft_attention', 'mean_pool')
   assert [objective.encoder for objective in published] == ['fixed'] * own

@@ -122,9 +122,9 @@ def test_pycocoevalcap_contains_its_jars(package, jar):
 
 def test_side_data_of_frames_is_found_by_name():
   """Iterating over it gives the items before PyAV 19 and their names from then on."""
-  from vidcap_jax.features import video
+  from vidcap_jax.features import video_decoder
 
-  av = video.import_av()
+  av = video_decoder.import_av()
   assert av.VideoFrame(16, 16, 'yuv420p').side_data.get('DISPLAYMATRIX') is None
   assert 'DISPLAYMATRIX' in {kind.name for kind in av.sidedata.sidedata.Type}
 
@@ -132,10 +132,10 @@ def test_side_data_of_frames_is_found_by_name():
 def test_videos_open_with_the_options_of_any_pyav(tmp_path):
   """``metadata_errors`` is an argument of ``av.open`` only before PyAV 19."""
   from tests import video_files
-  from vidcap_jax.features import video
+  from vidcap_jax.features import video_decoder
 
-  av = video.import_av()
-  options = video._tag_options(av)
+  av = video_decoder.import_av()
+  options = video_decoder._tag_options(av)
   assert bool(options) == (int(av.__version__.split('.')[0]) < 19)
   path = video_files.write_video(tmp_path / 'a.mp4', video_files.ramp(3))
   with av.open(str(path), **options) as container:

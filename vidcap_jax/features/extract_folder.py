@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from vidcap_jax.failures import FailureLog
-from vidcap_jax.features import extractors, picture_files, stream_folders, video, weights
+from vidcap_jax.features import extractors, picture_files, stream_folders, video_decoder, weights
 from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.features.stream_folders import VideoResult
 from vidcap_jax.features.workers import Died, cores, run
@@ -103,7 +103,7 @@ def plan_extraction(
   """
   out = pathlib.Path(out)
   checked = {name: extractors.check(name, s) for name, s in streams.items()}
-  video.import_av()
+  video_decoder.import_av()
   sources = videos.values()
   if any(picture_files.frames_of(source) for source in sources):
     picture_files.import_pillow()

@@ -31,7 +31,7 @@ def extract_video(
 
   Raises:
     ExtractorError: a stream that can't be reproduced.
-    video.VideoError: no frame can be decoded.
+    VideoError: no frame can be decoded.
     ModuleNotFoundError: PyAV or a package with weights is not installed.
   """
   checked = {name: extractors.check(name, description) for name, description in streams.items()}

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from vidcap_jax.errors import DataError
-from vidcap_jax.features import video
+from vidcap_jax.features import video, video_decoder
 from vidcap_jax.features.formats import names
 from vidcap_jax.features.picture_files import FrameFiles, Source, is_picture, natural_order
 
@@ -102,7 +102,7 @@ def jpeg_uri(image: np.ndarray) -> str:
 
   An odd last row or column is cut off: the format halves the sizes of its colour planes.
   """
-  av = video.import_av()
+  av = video_decoder.import_av()
   rows, columns = (size // 2 * 2 for size in image.shape[:2])
   image = np.ascontiguousarray(image[:rows, :columns])
   encoder = av.CodecContext.create('mjpeg', 'w')

@@ -252,14 +252,14 @@ def _from_files(
   provenance: FeatureProvenance, sources: Sequence[tuple[str, VideoSource]]
 ) -> Iterator[Result]:
   """Videos from their files; features are extracted as those of the training data were."""
-  from vidcap_jax.features import extractors, picture_files, stream_folders, video
+  from vidcap_jax.features import extractors, picture_files, stream_folders, video_decoder
 
   streams = (*provenance.streams, *provenance.alignment_streams)
   try:
     wanted = {s.name: extractors.check(s.name, _description(s)) for s in streams}
     _note_older_frames(streams, wanted)
     picture_files.check_frame_rate([source for _, source in sources], wanted)
-    video.import_av()
+    video_decoder.import_av()
     if any(picture_files.frames_of(source) for _, source in sources):
       picture_files.import_pillow()
     extractors.load(description['extractor'] for description in wanted.values())

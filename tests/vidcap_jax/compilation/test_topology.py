@@ -96,7 +96,7 @@ def test_a_gpu_is_described_with_the_memory_and_bandwidth_of_the_table(name):
 
 
 def test_several_slices_are_described_to_the_compiler(monkeypatch):
-  asked = {}
+  arguments_given = {}
 
   @dataclasses.dataclass
   class Device:
@@ -106,7 +106,7 @@ def test_several_slices_are_described_to_the_compiler(monkeypatch):
 
   def describe(slices):
     def get_topology_desc(**arguments):
-      asked.update(arguments)
+      arguments_given.update(arguments)
       devices = [Device(i, i // 4, i // 8 if slices else None) for i in range(16)]
       return types.SimpleNamespace(devices=devices)
 
@@ -115,7 +115,7 @@ def test_several_slices_are_described_to_the_compiler(monkeypatch):
   target = read_topology('2xv5e:2x4')
   describe(slices=True)
   assert len(topology.devices(target)) == 16
-  assert asked == {'platform': 'tpu', 'topology_name': 'v5e:2x4', 'num_slices': 2}
+  assert arguments_given == {'platform': 'tpu', 'topology_name': 'v5e:2x4', 'num_slices': 2}
   describe(slices=False)
   with pytest.raises(UserError, match='2xv5e:2x4.*slices'):
     topology.devices(target)

@@ -92,8 +92,8 @@ def extracted(path, notes=None, **streams: str):
 
 def test_all_samplings_share_one_decoding(networks_that_tell, tmp_path, monkeypatch):
   path = write_video(tmp_path / 'a.mp4', video_files.ramp(11), sound=tone(1.1))
-  decoded, opened = video_module._decoded, []
-  monkeypatch.setattr(video_module, '_decoded', lambda *a: opened.append(a) or decoded(*a))
+  decoded, opened = video_module.decoded_parts, []
+  monkeypatch.setattr(video_module, 'decoded_parts', lambda *a: opened.append(a) or decoded(*a))
   arrays = extracted(
     path,
     all='frames',

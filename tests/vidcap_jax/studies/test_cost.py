@@ -73,7 +73,7 @@ def test_rows_of_a_table_are_its_configs():
 
 @pytest.fixture
 def child(tmp_path, monkeypatch):
-  """Replaces the process of a row by one that does as told."""
+  """Replaces the process of a row by one that runs ``action``."""
 
   def install(action):
     path = tmp_path / 'python'

@@ -16,7 +16,7 @@ IDS = [f'v{i}' for i in range(6)]
 def runs(tmp_path):
   captions = {name: {i: f'{name} {i}' for i in IDS} for name in ('pool4', 'soft')}
   paths = [evaluated(tmp_path / name, captions=texts) for name, texts in captions.items()]
-  return f'{paths[0]},ours={paths[1]}'
+  return f'{paths[0]},dualAFR={paths[1]}'
 
 
 def test_from_runs_to_scores(runs, tmp_path, capsys):
@@ -47,8 +47,8 @@ def test_from_runs_to_scores(runs, tmp_path, capsys):
     for criterion, entry in result['criteria'].items()
   }
   assert means == {
-    'relevance': {'pool4': 0.0, 'ours': 1.0, 'neither': 0.0},
-    'coherence': {'pool4': 0.0, 'ours': 0.0, 'neither': 1.0},
+    'relevance': {'pool4': 0.0, 'dualAFR': 1.0, 'neither': 0.0},
+    'coherence': {'pool4': 0.0, 'dualAFR': 0.0, 'neither': 1.0},
   }
   assert result['criteria']['relevance']['agreement'] == 1.0
   assert '8 answers' in capsys.readouterr().out

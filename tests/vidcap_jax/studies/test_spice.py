@@ -14,7 +14,7 @@ from vidcap_jax.studies import spice
 
 OUTPUT = pathlib.Path(__file__).with_name('golden') / 'spice_output.json'
 IDS = ['v1', 'v2']
-# In place of Java: does as told, and leaves its arguments and input beside the jar.
+# Runs in place of Java: writes its arguments and input beside the jar, then runs ``action``.
 FAKE_JAVA = """#!{python}
 import pathlib, shutil, sys
 if sys.argv[1:] == ['-version']:
@@ -40,7 +40,7 @@ def jars(tmp_path):
 
 @pytest.fixture
 def java(tmp_path, monkeypatch):
-  """Replaces Java by a script that does as told."""
+  """Replaces Java by a script that runs ``action``."""
 
   def install(action, version='1.8.0_402'):
     path = tmp_path / 'java'
