@@ -1,7 +1,6 @@
 """The HTML page of data_prep.inspect."""
 
 import html
-import html.parser
 import re
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 
 from data_prep.dataset.builder import Options, build
 from data_prep.inspect import main
+from tests.html_pages import Page
 
 av = pytest.importorskip('av')
 
@@ -55,26 +55,11 @@ def folder(tmp_path):
   return tmp_path / 'data'
 
 
-class Text(html.parser.HTMLParser):
-  """Tags, and the text a reader sees."""
-
-  def __init__(self, page):
-    super().__init__()
-    self.tags, self.words = [], []
-    self.feed(page)
-
-  def handle_starttag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-
-  def handle_data(self, data):
-    self.words.append(data)
-
-
 def test_the_page_shows_what_is_printed(folder, capsys):
   assert main([str(folder)]) == 0
   printed = [' '.join(line.split()) for line in capsys.readouterr().out.splitlines()]
   page = (folder / 'inspect.html').read_text()
-  seen = ' '.join(' '.join(Text(page).words).split())
+  seen = ' '.join(' '.join(Page(page).texts).split())
   for start, end in (('Odd', 'Broken'), ('Splits', 'Streams'), ('Coverage', 'Vocabulary')):
     lines = printed[printed.index(start) + 1 : printed.index(end)]
     assert lines
@@ -87,9 +72,9 @@ def test_the_page_shows_what_is_printed(folder, capsys):
 def test_page_runs_and_loads_nothing(folder):
   assert main([str(folder)]) == 0
   page = (folder / 'inspect.html').read_text()
-  text = Text(page)
+  text = Page(page)
   assert NASTY in html.unescape(page)
-  assert any(NASTY in words for words in text.words)
+  assert any(NASTY in words for words in text.texts)
   assert '<script' not in page
   assert not {tag for tag, _ in text.tags} & {'script', 'iframe', 'object', 'link', 'a'}
   assert not [attrs for _, attrs in text.tags if any(name.startswith('on') for name in attrs)]
@@ -100,7 +85,7 @@ def test_histograms_of_all_splits_and_streams(folder):
   assert main([str(folder)]) == 0
   labels = [
     a['aria-label']
-    for tag, a in Text((folder / 'inspect.html').read_text()).tags
+    for tag, a in Page((folder / 'inspect.html').read_text()).tags
     if 'aria-label' in a
   ]
   assert labels == [
@@ -121,7 +106,7 @@ def test_thumbnails_and_what_cannot_be_decoded(folder, capsys):
   out = capsys.readouterr().out
   page = (folder.parent / 'p.html').read_text()
   assert not (folder / 'inspect.html').exists()
-  images = [a['src'] for tag, a in Text(page).tags if tag == 'img']
+  images = [a['src'] for tag, a in Page(page).tags if tag == 'img']
   assert len(images) == 6  # v0 and v8, three each
   assert all(uri.startswith('data:image/jpeg;base64,') for uri in images)
   for note in (

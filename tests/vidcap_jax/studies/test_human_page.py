@@ -1,8 +1,8 @@
 """Pages for raters: texts stay texts, nothing is loaded, and the questions are the sheet's."""
 
-import html.parser
 import json
 
+from tests.html_pages import Page
 from tests.vidcap_jax.studies.test_human_sheets import CAPTIONS, RUNS, drawn
 from vidcap_jax.studies import human_page, human_sheets
 from vidcap_jax.studies.human_page import Media
@@ -10,27 +10,11 @@ from vidcap_jax.studies.human_page import Media
 NASTY = '</blockquote><script>alert("1")</script> & \'quoted\''
 
 
-class Reader(html.parser.HTMLParser):
-  def __init__(self, page):
-    super().__init__()
-    self.tags, self.texts = [], []
-    self.feed(page)
-
-  def handle_starttag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-
-  def handle_data(self, data):
-    self.texts.append(data)
-
-  def all(self, tag):
-    return [attributes for name, attributes in self.tags if name == tag]
-
-
 def rendered(task='compare', captions=CAPTIONS, media=()):
   key = drawn(task)
   rows = human_sheets.as_rows('rater_02', key, captions)
   page = human_page.render('rater_02', rows, key.questions, dict(media), 'study')
-  return key, page, Reader(page)
+  return key, page, Page(page)
 
 
 def test_the_page_asks_what_the_sheet_asks():
