@@ -100,8 +100,8 @@ STAGE = flags.DEFINE_string('stage', '', 'compile: only this stage.')
 PROGRAMS = flags.DEFINE_list(
   'programs',
   [],
-  'compile: step, draw (samples for rewards from the host), greedy, beam, sample; default: those '
-  'that the run compiles.',
+  'compile: step, draw (samples for rewards from the host), greedy, beam, sample, embed (of an '
+  'embedding), choose (of fusion), key_frames; default: those that the run compiles.',
 )
 EFFORT = flags.DEFINE_enum(
   'effort',

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from vidcap_jax.compilation.jobs import DECODERS, Job
+from vidcap_jax.compilation.jobs import Job
 from vidcap_jax.compilation.report import Report
 
 MOST = 2**16  # rows of a chip that are tried
@@ -61,7 +61,7 @@ def largest_batch(job: Job, compile_job: Callable[[Job], Report]) -> LargestBatc
 def _unit(job: Job) -> int:
   """What the rows of a chip are a multiple of."""
   parts = job.config.objective.get('micro_batches', 1)
-  return 1 if job.program in DECODERS else parts
+  return parts if job.trains else 1
 
 
 class _Search:

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from vidcap_jax import models
@@ -11,14 +13,22 @@ from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import AbstractStage
 from vidcap_jax.compilation.data_sizes import DataSizes
 from vidcap_jax.compilation.topology import Topology
+from vidcap_jax.distributed.mesh import by_row
 from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.evaluation import retrieve
+from vidcap_jax.inference import rerank
 from vidcap_jax.inference.captioning import make_decoder
 from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.training import key_frame_stage
 from vidcap_jax.training.experiment import check_settings, stage_config
 from vidcap_jax.training.programs import step_lengths
 
+TRAINING = ('step', 'draw')
 DECODERS = ('greedy', 'beam', 'sample')
-PROGRAMS = ('step', 'draw', *DECODERS)
+PROGRAMS = (*TRAINING, *DECODERS, 'embed', 'choose', 'key_frames')
+# What a stage runs that trains nothing, by ``config.task``: its program, and the setting that names
+# the stage whose model it runs.
+_OF_TASK = {'fuse': ('choose', 'fuse.embedding'), 'key_frames': ('key_frames', 'train.init_from')}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +36,11 @@ class Job:
   """A program to compile.
 
   Attributes:
-    config: the stage's own.
-    stage: its name.
-    program: 'step', 'draw NAME' of the objective's ``device_samples``, or a method of decoding.
+    config: of the model's stage; ``task`` and ``fuse`` are those of the stage that runs it.
+    stage: the name of the stage that runs it.
+    program: 'step', 'draw NAME' of the objective's ``device_samples``, a method of decoding, 'embed
+      videos' and 'embed captions' of an embedding's validation, 'choose' among captions, or
+      'key_frames'.
     length: L, tokens of a caption.
     data: sizes of the data.
     topology: what it is compiled for.
@@ -60,8 +72,15 @@ class Job:
   @property
   def rows(self) -> int:
     """B, of the whole batch."""
-    size = self.config.eval.batch_size if self.program in DECODERS else self.config.train.batch_size
-    return size + (-size % self.data_axis if self.program in DECODERS else 0)
+    if self.trains:
+      return self.config.train.batch_size
+    size = self.config.eval.batch_size
+    return size + -size % self.data_axis
+
+  @property
+  def trains(self) -> bool:
+    """Whether its batches are those of training, not of evaluation."""
+    return self.program.partition(' ')[0] in TRAINING
 
   @property
   def data_axis(self) -> int:
@@ -72,7 +91,7 @@ class Job:
     """The same program for another batch."""
     config = self.config.copy_and_resolve_references()
     with config.unlocked():
-      section = config.eval if self.program in DECODERS else config.train
+      section = config.train if self.trains else config.eval
       section.batch_size = rows
     return dataclasses.replace(self, config=config)
 
@@ -113,9 +132,9 @@ def find_jobs(
   check_settings(config)
   jobs, notes = [], []
   for stage in [selection.stage] if selection.stage else config.order:
-    own_config = stage_config(config, stage)
-    if own_config.task != 'train':
-      notes.append(f'{stage}: task {own_config.task!r} has no program to compile')
+    own_config = _model_config(config, stage)
+    if not own_config:
+      notes.append(f'{stage}: runs the model of a checkpoint, which is not compiled here')
       continue
     with own_config.unlocked():
       own_config.data.dir = selection.data
@@ -125,6 +144,21 @@ def find_jobs(
   if not jobs:
     notes.append('nothing to compile: the stages have none of the programs asked for')
   return jobs, notes
+
+
+def _model_config(config: ConfigDict, stage: str) -> ConfigDict | None:
+  """The config of the model that a stage runs; None if that is a checkpoint of another run."""
+  own_config = stage_config(config, stage)
+  if own_config.task not in _OF_TASK:
+    return own_config
+  section, _, key = _OF_TASK[own_config.task][1].partition('.')
+  named = own_config[section][key]
+  if not named.startswith('stage:'):
+    return None
+  model_config = stage_config(config, named.removeprefix('stage:'))
+  with model_config.unlocked():
+    model_config.task, model_config.fuse = own_config.task, own_config.fuse
+  return model_config
 
 
 def _read_sizes(config: ConfigDict, selection: Selection) -> DataSizes:
@@ -141,9 +175,14 @@ def _programs(
   config: ConfigDict, data: DataSizes, asked: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
   """Name and length of each program of a stage."""
+  longest = (config.data.max_words or data.vocabulary.max_words) + 1
+  if config.task in _OF_TASK:
+    program, _ = _OF_TASK[config.task]
+    if not asked or program in asked:
+      yield program, longest
+    return
   module = models.build(config.model, len(data.vocabulary), config.train.dtype)
   objective = data_sizes.objective_of(config, data.vocabulary)
-  longest = (config.data.max_words or data.vocabulary.max_words) + 1
   lengths = step_lengths(config, longest)
   if not asked or 'step' in asked:
     yield from (('step', length) for length in lengths)
@@ -154,6 +193,8 @@ def _programs(
     for method in asked or (config.decode.method,):
       if method in DECODERS:
         yield method, longest
+  elif not asked or 'embed' in asked:
+    yield from (('embed videos', longest), ('embed captions', longest))
 
 
 def program_of(stage: AbstractStage, job: Job) -> tuple[Any, tuple]:
@@ -161,13 +202,36 @@ def program_of(stage: AbstractStage, job: Job) -> tuple[Any, tuple]:
   if job.program == 'step':
     return stage.programs.train_step, stage.step_arguments(job.length)
   params = stage.state.params
-  if job.program not in DECODERS:
+  if job.trains:
     draw = stage.programs.sample_steps[job.program.removeprefix('draw ')]
     return draw, (params, stage.state.step, stage.train_batch(job.length))
-  config = stage.config.copy_and_resolve_references()
+  function, batch = _evaluation_program(stage, job)
+  return function, (params, batch)
+
+
+def _evaluation_program(stage: AbstractStage, job: Job) -> tuple[Any, Any]:
+  """The jitted function of a program that trains nothing, and its abstract batch."""
+  config, rows = stage.config, job.rows
+  model = config, stage.module, stage.shape.streams
+  batch = stage.batch(rows, 1, max(2, config.data.max_words + 1))
+  if job.program == 'embed videos':
+    return retrieve.make_programs(*model).videos, batch
+  if job.program == 'embed captions':
+    captions = config.data.captions_per_video
+    return retrieve.make_programs(*model).captions, _tokens(stage, rows, captions, job.length)
+  if job.program == 'choose':
+    tokens = _tokens(stage, rows, len(config.fuse.runs) * config.fuse.candidates, job.length)
+    is_caption = tokens.update(shape=tokens.shape[:2], dtype=jnp.bool_)
+    return rerank.make_chooser(*model), {**batch, 'tokens': tokens, 'is_caption': is_caption}
+  if job.program == 'key_frames':
+    return key_frame_stage.make_program(*model, where=f'stage {job.stage!r}'), batch
+  config = config.copy_and_resolve_references()
   with config.unlocked():
     config.decode.method = job.program
-  decoder = make_decoder(
-    stage.module, stage.shape.streams, stage.data.vocabulary, config, stage.shape.length
-  )
-  return decoder, (params, stage.batch(job.rows, 1, max(2, config.data.max_words + 1)))
+  vocabulary, length = stage.data.vocabulary, stage.shape.length
+  return make_decoder(stage.module, stage.shape.streams, vocabulary, config, length), batch
+
+
+def _tokens(stage: AbstractStage, *shape: int) -> jax.ShapeDtypeStruct:
+  """Abstract captions (B, S, L), split over the mesh's data axis."""
+  return jax.ShapeDtypeStruct(shape, jnp.int32, sharding=by_row(stage.mesh))

@@ -8,7 +8,7 @@ from vidcap_jax.compilation.report import Buffer, Contents, Report
 from vidcap_jax.compilation.topology import Topology
 
 _MIB = 2**20
-_LONGEST_ERROR = 300  # letters
+LONGEST_ERROR = 300  # letters
 
 
 def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) -> list[str]:
@@ -20,7 +20,7 @@ def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) 
   count = f'{topology.chips} chips' if topology.chips > 1 else '1 chip'
   count += f' in {topology.slices} slices' if topology.slices > 1 else ''
   lines = [
-    f'{topology.name}: {count} of {_mib(chip.memory)} MiB, {versions}{effort}',
+    f'{topology.name}: {count} of {mib(chip.memory)} MiB, {versions}{effort}',
     'MiB are of each chip; times are estimates, not measured'
     + ('' if chip.clock else ", at the chip's published rates")
     + ', collectives beside them'
@@ -39,14 +39,14 @@ def report_lines(report: Report, chip: Chip) -> list[str]:
   name = f'{report.stage} {report.program}, {report.length} tokens, batch {report.rows}:'
   if report.memory is None or report.contents is None:
     what = 'does not fit' if report.out_of_memory else 'does not compile'
-    lines = [f'{name} {what}: {_shortened(report.error)}']
+    lines = [f'{name} {what}: {shortened(report.error)}']
     return lines + [f'  of all chips together: {_buffer(array)}' for array in report.arrays]
   verdict = 'fits' if report.fits(chip) else 'does not fit'
   parts = [
     f'compiles ({_seconds(report)}), {verdict}: {_memory(report, chip)}',
     _estimate(report, chip),
-    _collectives(report.contents),
-    *_remarks(report, report.contents),
+    collectives(report.contents),
+    *remarks(report, report.contents),
   ]
   lines = [f'{name} {"; ".join(filter(None, parts))}']
   if not report.fits(chip):
@@ -54,8 +54,9 @@ def report_lines(report: Report, chip: Chip) -> list[str]:
   return lines
 
 
-def _shortened(error: str) -> str:
-  return error if len(error) <= _LONGEST_ERROR else error[: _LONGEST_ERROR - 1] + '…'
+def shortened(text: str, length: int = LONGEST_ERROR) -> str:
+  """The beginning of a text, ``length`` letters at most."""
+  return text if len(text) <= length else text[: length - 1] + '…'
 
 
 def _seconds(report: Report) -> str:
@@ -66,9 +67,9 @@ def _memory(report: Report, chip: Chip) -> str:
   memory = report.memory
   assert memory is not None
   return (
-    f'{_mib(memory.total)} of {_mib(chip.memory)} MiB (arguments {_mib(memory.arguments)}, '
-    f'temporary {_mib(memory.temporary)}, output {_mib(memory.output)}, of it '
-    f'{_mib(memory.aliased)} over arguments)'
+    f'{mib(memory.total)} of {mib(chip.memory)} MiB (arguments {mib(memory.arguments)}, '
+    f'temporary {mib(memory.temporary)}, output {mib(memory.output)}, of it '
+    f'{mib(memory.aliased)} over arguments)'
   )
 
 
@@ -83,17 +84,29 @@ def _estimate(report: Report, chip: Chip) -> str:
   return f'{text}, {100 * report.share_of_peak:.1f} % of peak'
 
 
-def _collectives(contents: Contents) -> str:
+def collectives(contents: Contents, examples: bool = True) -> str:
+  """Collectives in words, the most bytes first.
+
+  Args:
+    contents: of a program.
+    examples: whether an operation is named for those in loops.
+  """
   parts = []
   for c in sorted(contents.collectives, key=lambda c: -c.bytes):
-    example = f', e.g. {_end(c.name, 70)}' if c.name else ''
+    example = f', e.g. {_end(c.name, 70)}' if c.name and examples else ''
     where = f' in loops{example}' if c.in_loop else ''
     parts.append(f'{c.runs} {c.kind} of {_bytes(c.bytes)}{where}')
   return ' + '.join(parts) or 'no collectives'
 
 
-def _remarks(report: Report, contents: Contents) -> Iterator[str]:
-  """What a reader should know of; nothing of a program without it."""
+def remarks(report: Report, contents: Contents, examples: bool = True) -> Iterator[str]:
+  """What a reader should know of; nothing of a program without it.
+
+  Args:
+    report: of a program.
+    contents: of it.
+    examples: whether the largest copy is named.
+  """
   if report.unaliased:
     yield f'{_bytes(report.unaliased)} of the state is held twice'
   if contents.host_calls:
@@ -102,7 +115,8 @@ def _remarks(report: Report, contents: Contents) -> Iterator[str]:
     yield f'{contents.float64} results in float64'
   if contents.copied_bytes:
     largest = max(contents.copies, key=lambda b: b.bytes)
-    yield f'copies of {_bytes(contents.copied_bytes)}, the largest {_buffer(largest)}'
+    example = f', the largest {_buffer(largest)}' if examples else ''
+    yield f'copies of {_bytes(contents.copied_bytes)}{example}'
   if contents.open_loops:
     loops = f'{contents.open_loops} loops' if contents.open_loops > 1 else 'a loop'
     yield f'{loops} may end sooner than counted'
@@ -127,12 +141,13 @@ def summary(reports: Sequence[Report], chip: Chip) -> str:
   if compiled:
     most = max(compiled, key=lambda r: r.memory.total if r.memory else 0)
     assert most.memory is not None
-    text += f'; the most memory is {_mib(most.memory.total)} of {_mib(chip.memory)} MiB '
+    text += f'; the most memory is {mib(most.memory.total)} of {mib(chip.memory)} MiB '
     text += f'({most.stage} {most.program}, {most.length} tokens)'
   return f'{text}; {fresh:.0f} s of compiling'
 
 
-def _mib(number: float) -> str:
+def mib(number: float) -> str:
+  """Bytes as MiB."""
   return f'{number / _MIB:,.0f}'
 
 

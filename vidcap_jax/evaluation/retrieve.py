@@ -1,5 +1,6 @@
 """Scores embedding models: embeds the videos and captions of a split and ranks them."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,40 @@ from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.models.streams import to_inputs
 from vidcap_jax.progress import progress
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingPrograms:
+  """What embeds a split on the devices.
+
+  Attributes:
+    videos: jitted, (params, batch) -> (B, H).
+    captions: jitted, (params, tokens (B, S, L)) -> (B, S, H).
+  """
+
+  videos: jax.stages.Wrapped
+  captions: jax.stages.Wrapped
+
+
+def make_programs(
+  config: ConfigDict, module: nn.Module, streams: Sequence[Stream]
+) -> EmbeddingPrograms:
+  """Makes the programs of an embedding model, from settings alone.
+
+  Args:
+    config, module, streams: a stage's or a checkpoint's.
+  """
+
+  @jax.jit
+  def embed_videos(params, batch):
+    inputs = to_inputs(batch, streams, config.data.standardise)
+    return module.apply({'params': params}, inputs, method='embed_videos')
+
+  @jax.jit
+  def embed_captions(params, tokens):
+    return module.apply({'params': params}, tokens, tokens != PAD, method='embed_captions')
+
+  return EmbeddingPrograms(embed_videos, embed_captions)
 
 
 def make_scorer(
@@ -42,21 +77,13 @@ def make_scorer(
   # Captions are batched in the shape of training batches, regardless of their videos.
   (host, hosts), S = distributed.block(mesh), config.data.captions_per_video
   rows = config.eval.batch_size + -config.eval.batch_size % mesh.shape['data']
-
-  @jax.jit
-  def embed_videos(params, batch):
-    inputs = to_inputs(batch, streams, config.data.standardise)
-    return module.apply({'params': params}, inputs, method='embed_videos')
-
-  @jax.jit
-  def embed_captions(params, tokens):
-    return module.apply({'params': params}, tokens, tokens != PAD, method='embed_captions')
+  programs = make_programs(config, module, streams)
 
   def score(params, batches, texts):
     videos = []
     for _, batch in batches:
       batch = distributed.to_devices(batch, mesh)
-      index, embedded = distributed.to_host((batch['video_index'], embed_videos(params, batch)))
+      index, embedded = distributed.to_host((batch['video_index'], programs.videos(params, batch)))
       videos.append(embedded[index >= 0])
     tokens = np.array([vocabulary.encode(c, length) for v in texts for c in v.captions], np.int32)
     padded = np.pad(tokens, ((0, -len(tokens) % (rows * S)), (0, 0)), constant_values=PAD)
@@ -68,7 +95,7 @@ def make_scorer(
     captions = []
     for block in blocks:
       local = distributed.to_devices({'captions': block[host]}, mesh)['captions']
-      embedded = distributed.to_host(embed_captions(params, local))  # (rows, S, H)
+      embedded = distributed.to_host(programs.captions(params, local))  # (rows, S, H)
       captions.append(embedded.reshape(rows * S, -1))
     owner = np.repeat(np.arange(len(texts)), [len(video.captions) for video in texts])
     ranked = retrieval.ranks(np.concatenate(videos), np.concatenate(captions)[: len(tokens)], owner)

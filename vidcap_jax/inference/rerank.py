@@ -11,12 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
+from flax import linen as nn
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import init_from, restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data.records import VideoSource
+from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.distributed.mesh import to_devices, to_host
 from vidcap_jax.errors import ConfigError
@@ -64,11 +66,17 @@ def _without_id(caption: Mapping) -> dict:
   return {key: caption[key] for key in ('caption', 'log_prob')}
 
 
-def choose(
-  embedding: Restored, source: VideoSource, candidates: Sequence[Sequence[str]]
-) -> list[int]:
-  """For each video of a source, the index of its nearest candidate; the first of equal ones."""
-  config, module, streams = embedding.config, embedding.module, embedding.streams
+def make_chooser(
+  config: ConfigDict, module: nn.Module, streams: Sequence[Stream]
+) -> jax.stages.Wrapped:
+  """A jitted function (params, batch) -> (B,), the index of each video's nearest candidate.
+
+  The batch also has ``tokens`` (B, S, L) of S candidates, and ``is_caption`` (B, S), which is False
+  where a video has fewer.
+
+  Args:
+    config, module, streams: of the embedding.
+  """
 
   @jax.jit
   def nearest(params, batch):
@@ -79,6 +87,14 @@ def choose(
     texts = jnp.asarray(call(tokens, tokens != PAD, method='embed_captions'))  # (B, S, H)
     return jnp.where(batch['is_caption'], own_similarity(videos, texts), -jnp.inf).argmax(axis=-1)
 
+  return nearest
+
+
+def choose(
+  embedding: Restored, source: VideoSource, candidates: Sequence[Sequence[str]]
+) -> list[int]:
+  """For each video of a source, the index of its nearest candidate; the first of equal ones."""
+  nearest = make_chooser(embedding.config, embedding.module, embedding.streams)
   most, chosen = max(map(len, candidates)), [0] * len(candidates)
   for _, rows in batches_of(embedding, source, label='choosing captions'):
     shape = (len(rows['video_index']), most)

@@ -5,16 +5,19 @@ names such a stage or file to train with; its table becomes a part of the checkp
 evaluation needs no file.
 """
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from etils import epath
+from flax import linen as nn
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import init_from, restore
 from vidcap_jax.data import key_frames
 from vidcap_jax.data.records import open_split
-from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.data.schema import Stream, read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.data.vocabulary import BOS
 from vidcap_jax.distributed.mesh import is_main, to_devices, to_host
@@ -87,7 +90,8 @@ def choose_key_frames(config: ConfigDict, stage: str, workdir: epath.Path, mesh:
     raise ConfigError(
       f'{path}: model {restored.config.model.name!r} has no key frames that could be fixed later'
     )
-  splits = {split: _of_split(restored, config.data.dir, split) for split in manifest.splits}
+  chosen = make_program(restored.config, restored.module, restored.streams, str(path))
+  splits = {split: _of_split(restored, chosen, config.data.dir, split) for split in manifest.splits}
   file = key_frame_file(f'stage:{stage}', workdir)
   if is_main():
     key_frames.save(file, splits, str(path), restored.config.data.max_frames)
@@ -97,9 +101,18 @@ def choose_key_frames(config: ConfigDict, stage: str, workdir: epath.Path, mesh:
   return {'checkpoint': str(path), 'key_frames': str(file), 'videos': videos}
 
 
-def _of_split(restored: restore.Restored, directory: str, split: str) -> dict[str, int]:
-  """Video id -> the frame of the largest key-frame weight, the first of equal ones."""
-  config, module, streams = restored.config, restored.module, restored.streams
+def make_program(
+  config: ConfigDict, module: nn.Module, streams: Sequence[Stream], where: str
+) -> jax.stages.Wrapped:
+  """A jitted function (params, batch) -> (B,): the frame of the largest key-frame weight.
+
+  Of equal weights the first counts. Tracing it raises ConfigError if the model chooses no key
+  frame.
+
+  Args:
+    config, module, streams: a stage's or a checkpoint's.
+    where: the stage or checkpoint, for that message.
+  """
 
   @jax.jit
   def chosen(params, batch):
@@ -110,13 +123,20 @@ def _of_split(restored: restore.Restored, directory: str, split: str) -> dict[st
     _, _, extras = captioner.step(captioner.start(memory, 1, 1), x, memory, None, train=False)
     if ATTENTION not in extras.attention:
       raise ConfigError(
-        f'{restored.path}: this model chooses no key frame: it has no attention {ATTENTION!r}, '
-        f'only: {", ".join(extras.attention) or "none"}'
+        f'{where}: this model chooses no key frame: it has no attention {ATTENTION!r}, only: '
+        f'{", ".join(extras.attention) or "none"}'
       )
     return jnp.argmax(extras.attention[ATTENTION][:, 0], axis=-1)
 
+  return chosen
+
+
+def _of_split(
+  restored: restore.Restored, chosen: jax.stages.Wrapped, directory: str, split: str
+) -> dict[str, int]:
+  """Video id -> the key frame that the program ``chosen`` gives it."""
   source = open_split(directory, split)
-  ids = [video.video_id for video in read_texts(source, config.data.threads)]
+  ids = [video.video_id for video in read_texts(source, restored.config.data.threads)]
   found: dict[str, int] = {}
   for _, rows in captioning.batches_of(restored, source, label=f'key frames, {split}'):
     batch = to_devices(rows, restored.mesh)
