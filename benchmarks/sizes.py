@@ -21,7 +21,7 @@ import jax
 from ml_collections import ConfigDict
 
 import configs
-from benchmarks import Row, add_json, write
+from benchmarks import Row, add_json, split_page, write
 from vidcap_jax import config_files
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
@@ -144,10 +144,7 @@ def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence
   Raises:
     UserError: the page lacks the marks.
   """
-  before, begin, rest = text.partition(BEGIN)
-  block, end, after = rest.partition(END)
-  if not (begin and end):
-    raise UserError(f'the page lacks the lines {BEGIN} and {END}')
+  before, block, after = split_page(text, BEGIN, END)
   names = [config.removeprefix('configs/') for config in listed]
   replaced = {row[0] for row in measured}
   lines = [line for line in block.splitlines() if line.startswith('|')][2:]
@@ -155,7 +152,7 @@ def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence
   rows = [row for row in old if row[0] in names and row[0] not in replaced] + list(measured)
   place = {name: i for i, name in enumerate(names)}
   block = table(sorted(rows, key=lambda row: place.get(row[0], len(place))))  # stages in order
-  return f'{before}{begin}\n\n{block}\n\n{end}{after}'
+  return f'{before}{BEGIN}\n\n{block}\n\n{END}{after}'
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
