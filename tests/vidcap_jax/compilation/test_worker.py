@@ -179,7 +179,10 @@ def _runs(process: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not importlib.util.find_spec('libtpu'), reason='extra tpu_compile')
+@pytest.mark.skipif(
+  not importlib.util.find_spec('libtpu'),
+  reason="libtpu is not installed: pip install -e '.[tpu_compile]'",
+)
 def test_a_step_for_tpus(jobs):
   job = jobs[0]
   report = run_job(job, topology.environment(job.topology), 800.0, lambda seconds: None)
