@@ -20,6 +20,7 @@ from absl import app, flags, logging
 
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import MODE
+from vidcap_jax.cli.restart import restart_advice
 from vidcap_jax.distributed import cluster
 from vidcap_jax.errors import UserError, error_text
 
@@ -66,7 +67,7 @@ def main(argv: list[str]) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second error at exit
     return 0 if MODE.value == 'predict' else 128 + signal.SIGPIPE  # as a shell reports it
   except KeyboardInterrupt:
-    again = '; the same command resumes from the last checkpoint' if MODE.value == 'train' else ''
+    again = f'; {restart_advice()}' if MODE.value == 'train' else ''
     print(f'Ctrl-C: ended{again}', file=sys.stderr)
     return 130
 

@@ -29,7 +29,9 @@ from flax import linen as nn
     ('pycocoevalcap.cider.cider_scorer', 'precook'),
     ('tensorboardX.event_file_writer', 'EventsWriter'),
     ('tensorboardX.proto.event_pb2', 'Event'),
+    ('tensorboardX.summary', 'image'),
     ('tensorboardX.summary', 'scalar'),
+    ('tensorboardX.summary', 'text'),
     ('tensorflow_datasets.proto', 'tf_example_pb2'),
   ],
 )

@@ -1,6 +1,7 @@
 """A run without data: clips are rendered, learned, scored, and captioned from their files."""
 
 import json
+import re
 
 import pytest
 
@@ -29,11 +30,18 @@ def test_a_run_that_makes_its_own_data(tmp_path, capsys):
     of_test = sorted(name for name, fact in facts.items() if fact['split'] == 'test')
     captions = json.loads((workdir / 'eval' / 'test' / 'captions.json').read_text())
     assert sorted(c['video_id'] for c in captions) == of_test
-    shown = [json.loads(line) for line in output.splitlines() if line.startswith('{')]
-    spoken = {c['video_id']: c['caption'] for c in captions}
-    # What is said of a file is what was said of the record made of it.
-    assert [(s['video_id'], s['caption']) for s in shown] == [(v, spoken[v]) for v in of_test[:2]]
-    assert all(f'{name}: ' in output for name in of_test[:2])
+    caption_of = {c['video_id']: c['caption'] for c in captions}
+    correct = clips.first_captions(workdir / 'data')
+    rows = [re.split('  +', line) for line in output.splitlines() if '.mp4  ' in line]
+    # The caption of a file is that of the record made of it.
+    assert rows == [[f'{v}.mp4', correct[v], caption_of[v]] for v in of_test[:2]]
+    report = json.loads((workdir / 'eval' / 'test' / 'metrics.json').read_text())
+    (row,) = (line.split() for line in output.splitlines() if line.startswith('CIDEr '))
+    assert float(row[1]) == pytest.approx(report['CIDEr'], abs=1e-3)
+    assert float(row[2]) == pytest.approx(report['constant_CIDEr'], abs=1e-3)
+    assert 'stage 1 of 1: xe, cross entropy' in output
+    (hint,) = (line for line in output.splitlines() if line.startswith('results are in'))
+    assert hint.endswith('--inputs=FILES')
 
     left = run_results.read_run(workdir)
     made = {p: p.stat().st_mtime_ns for p in (workdir / 'data').rglob('*') if p.is_file()}

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -140,6 +141,8 @@ def test_killed_and_terminated_through_the_entry(tiny_run, tiny_data, tmp_path):
   assert 10 <= saved < 16
   assert f'SIGTERM: saved step {saved} of stage' in output
   assert (tmp_path / 'work' / 'checkpoints' / 'xe' / str(saved)).is_dir()
+  command = output.rstrip().splitlines()[-1]
+  assert shlex.split(command) == argv
 
   done = subprocess.run(
     argv, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=200

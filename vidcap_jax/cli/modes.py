@@ -17,6 +17,7 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import required
 from vidcap_jax.cli.print_config import config_text
+from vidcap_jax.cli.restart import restart_advice
 from vidcap_jax.compilation import command
 from vidcap_jax.compilation.jobs import Selection
 from vidcap_jax.decoding.ensemble import check_weights
@@ -25,8 +26,10 @@ from vidcap_jax.distributed.mesh import is_main, layout, make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import evaluate
 from vidcap_jax.inference import export, predict
+from vidcap_jax.studies import run_pictures
 from vidcap_jax.training import experiment, train
 from vidcap_jax.training.ledger import process_began
+from vidcap_jax.training.recipe import Recipe
 
 
 def train_mode() -> int:
@@ -39,8 +42,9 @@ def train_mode() -> int:
     mesh = make_mesh(config.mesh.data, config.mesh.model)
     experiment.run(config, workdir, mesh, _recipe(config), process_began())
   except train.Preempted as stopped:
-    print(stopped, file=sys.stderr)
+    print(f'{stopped}; {restart_advice(jax.process_count())}', file=sys.stderr)
     return 128 + stopped.signal
+  run_pictures.draw(config, workdir, functools.partial(print, flush=True))
   return 0
 
 
@@ -74,7 +78,7 @@ def compile_mode() -> int:
   return 0 if command.compile_run(config, selection, options, log) else 1
 
 
-def _recipe(config: ConfigDict) -> experiment.Recipe | None:
+def _recipe(config: ConfigDict) -> Recipe | None:
   """The module that renders clips for a config without a data set; needs the extra ``video``."""
   if config.data.dir or not config.data.recipe.videos:
     return None

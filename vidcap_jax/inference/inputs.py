@@ -81,6 +81,19 @@ def sources_of(
   return dict(_find_videos(parts, pictures, frame_rate))
 
 
+def example_of(provenance: FeatureProvenance) -> str:
+  """What ``--inputs`` may be for a model: FILES if it reads video files, else NAME=DIR,…"""
+  from vidcap_jax.features import extractors
+
+  streams = (*provenance.streams, *provenance.alignment_streams)
+  try:
+    for stream in streams:
+      extractors.check(stream.name, _description(stream))
+  except extractors.ExtractorError:
+    return ','.join(f'{stream.name}=DIR' for stream in streams)
+  return 'FILES'
+
+
 def split(inputs: str) -> list[str]:
   """Splits the inputs at commas, except at those in the name of an existing file."""
   pieces, parts = inputs.split(','), []

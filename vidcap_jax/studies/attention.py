@@ -107,8 +107,8 @@ def _save_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
   np.savez(path, **arrays)  # type: ignore[arg-type]  # its signature has no arrays by name
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The parser of the command's flags."""
   parser = argparse.ArgumentParser(
     prog='python -m vidcap_jax.studies.attention',
     description=__doc__,
@@ -120,7 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add('--caption', metavar='TEXT', help='the caption to explain (default: the decoded ones)')
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--output', required=True, metavar='DIR', help='folder to write to')
-  options = parser.parse_args(arguments)
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
     failed = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))

@@ -50,16 +50,26 @@ def curve(records: Sequence[dict], kind: str, metric: str) -> list[tuple[int, fl
   return points
 
 
-def draw(runs: Sequence[pathlib.Path], kind: str, metrics: Sequence[str], out: str) -> None:
+def is_recorded(runs: Sequence[pathlib.Path], kind: str, metric: str) -> bool:
+  """Whether a run has a metric of a kind."""
+  return any(curve(read_metric_log(run), kind, metric) for run in runs)
+
+
+def draw(runs: Sequence[pathlib.Path], panels: Sequence[tuple[str, str]], out: str) -> None:
   """Writes the picture, in the format of the file's suffix.
+
+  Args:
+    runs: workdirs.
+    panels: the kind ('train' or the name of a split) and the metric of each.
+    out: the file.
 
   Raises:
     UserError: no run has a metric; the message lists the known ones.
     ModuleNotFoundError: matplotlib is not installed; says how to install it.
   """
-  picture = figure(figsize=(5.5 * len(metrics), 4))
+  picture = figure(figsize=(5.5 * len(panels), 4))
   journals = {run: read_metric_log(run) for run in runs}
-  for axes, metric in zip(picture.subplots(1, len(metrics), squeeze=False)[0], metrics):
+  for axes, (kind, metric) in zip(picture.subplots(1, len(panels), squeeze=False)[0], panels):
     curves = {run: curve(records, kind, metric) for run, records in journals.items()}
     if not any(curves.values()):
       known = {k for records in journals.values() for r in records if r['kind'] == kind for k in r}
@@ -104,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
   options = parser.parse_args(arguments)
   try:
     check_output('--out', options.out)
-    draw(workdirs(options.runs), options.kind, options.metrics, options.out)
+    panels = [(options.kind, metric) for metric in options.metrics]
+    draw(workdirs(options.runs), panels, options.out)
   except (UserError, OSError, ValueError, ModuleNotFoundError) as error:
     sys.exit(f'error: {error}')
 

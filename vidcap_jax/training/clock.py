@@ -65,7 +65,8 @@ class Clock:
       earned = f'reward {record["reward"]:.3f} (baseline {record["baseline"]:.3f}) '
     return (
       f'step {step}/{self.total} epoch {record["epoch"]:.2f} '
-      f'loss {record["smooth_loss"]:.3f} {earned}lr {record["learning_rate"]:.2g} | '
+      f'loss {record["loss"]:.3f} (mean {record["smooth_loss"]:.3f}) '
+      f'{earned}lr {record["learning_rate"]:.2g} | '
       f'{record["captions_per_second"]:.0f} captions/s, '
       f'input wait {100 * record["input_wait"]:.0f} %, ETA {duration(left)}'
     )

@@ -1,9 +1,7 @@
 """Runs a config's stages in order and scores them. A finished stage is not run again."""
 
 import contextlib
-import pathlib
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from etils import epath
 from jax.sharding import Mesh
@@ -17,10 +15,11 @@ from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import results
 from vidcap_jax.files import locked, read_json, wait_for, write_json
-from vidcap_jax.inference import predict, rerank
+from vidcap_jax.inference import rerank
 from vidcap_jax.models import sharding
-from vidcap_jax.training import checks, key_frame_stage, stage_scores
+from vidcap_jax.training import checks, key_frame_stage, run_summary, stage_scores
 from vidcap_jax.training.ledger import Ledger
+from vidcap_jax.training.recipe import Recipe, prepare_data
 from vidcap_jax.training.stage import set_up
 from vidcap_jax.training.train import train
 
@@ -31,19 +30,6 @@ TASKS: Mapping[str, Callable[..., dict]] = {
   'key_frames': key_frame_stage.choose_key_frames,
   'fuse': rerank.prepare,
 }
-
-
-class Recipe(Protocol):
-  """Makes a data set where the config names none, from clips that it renders itself."""
-
-  def prepare(self, directory: epath.Path, streams: Mapping[str, str], videos: int) -> str:
-    """Writes clips, captions and features below a folder; returns the data set's folder."""
-
-  def clips(self, directory: epath.Path, split: str) -> list[pathlib.Path]:
-    """The video files of a split."""
-
-  def first_captions(self, directory: epath.Path) -> dict[str, str]:
-    """A caption of each clip, by the name of its file."""
 
 
 def run(
@@ -129,20 +115,28 @@ def _run_stages(
   stages = {name: stage_config(config, name) for name in config.order}
   check_stages(stages, mesh)
   scored = results.scored_stages(config)
-  for name, own_config in stages.items():
+  for number, (name, own_config) in enumerate(stages.items(), 1):
+    _log(f'stage {number} of {len(stages)}: {name}, {_description(own_config)}')
     run_stage(name, own_config, workdir, mesh, ledger)
     if name in scored:
       reports[name] = stage_scores.evaluate_stage(config, name, own_config, workdir, mesh, ledger)
   if len(reports) > 1:
     _log(results.stage_table(reports))
+  last = reports[scored[-1]] if scored else {}
   if rendered and recipe and config.data.recipe.show:
-    show_clips(config, workdir, mesh, recipe)
+    run_summary.log_recipe(config, workdir, mesh, recipe, last.get('test', {}), _log)
   if any(reports.values()):
-    _log(
-      f'results are in {workdir / "eval"}; to caption videos: python -m vidcap_jax.main '
-      f'--mode=predict --checkpoint={workdir} --inputs=FILES'
-    )
-  return reports[scored[-1]] if scored else {}
+    _log(run_summary.next_steps(workdir, bool(rendered and recipe)))
+  return last
+
+
+# What a stage does by its task, for people; training is described by its objective.
+_TASK_NAMES = {'key_frames': 'chooses key frames', 'fuse': 'late fusion'}
+
+
+def _description(config: ConfigDict) -> str:
+  """What a stage does, e.g. 'cross entropy' for the objective ``cross_entropy``."""
+  return _TASK_NAMES.get(config.task) or config.objective.name.rpartition(':')[2].replace('_', ' ')
 
 
 def run_stage(
@@ -205,20 +199,6 @@ def check_stages(stages: Mapping[str, ConfigDict], mesh: Mesh) -> None:
 
 def _best(entry: Mapping, metric: str) -> str:
   return f': best {metric} {entry["best_score"]}' if 'best_score' in entry else ''
-
-
-def show_clips(config: ConfigDict, workdir: epath.Path, mesh: Mesh, recipe: Recipe) -> None:
-  """Prints captions of a few of the recipe's test clips, made from their video files.
-
-  Before them it prints what each clip shows.
-  """
-  files = recipe.clips(workdir / 'data', 'test')[: config.data.recipe.show]
-  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
-  shown = recipe.first_captions(workdir / 'data')
-  _log(f'clips of {files[0].parent}: what they show, then their captions by the model')
-  for file in files:
-    _log(f'{file.stem}: {shown[file.stem]}')
-  predict.predict(restored, ','.join(str(file) for file in files))
 
 
 # Settings that name a stage, 'stage:NAME', and the task of the stages that they may name.
@@ -291,22 +271,6 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   sharding.check_choice(merged.mesh.params)
   sharding.check_optimizer_choice(merged.mesh.get('optimizer', 'as_params'))
   return merged
-
-
-def prepare_data(config: ConfigDict, workdir: epath.Path, recipe: Recipe | None) -> str:
-  """The data set's folder; the recipe makes it in WORKDIR/data where the config names none."""
-  if config.data.dir:
-    return config.data.dir
-  videos = config.data.recipe.videos
-  if not videos or not recipe:
-    raise DataError(
-      'no data: give --config.data.dir=DIR, a folder written by python -m data_prep.build'
-    )
-  arguments = workdir / 'data', dict(config.data.recipe.streams), videos
-  if is_main():
-    recipe.prepare(*arguments)
-  wait_for_all('data')
-  return recipe.prepare(*arguments)  # finished already, so that it only returns the folder
 
 
 # Settings that may change when a run is resumed, as they change no result.

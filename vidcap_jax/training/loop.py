@@ -1,8 +1,7 @@
 """The loop of a training stage: step, log, validate, save, stop."""
 
 import collections
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import jax
 from ml_collections import ConfigDict
@@ -21,7 +20,7 @@ from vidcap_jax.training.recorder import Recorder
 from vidcap_jax.training.signals import StopSignal
 from vidcap_jax.training.train_data import TrainData
 from vidcap_jax.training.trainer import Trainer
-from vidcap_jax.training.validation import update_progress, validation_line
+from vidcap_jax.training.validation import Validator, update_progress, validation_line
 
 
 class TrainLoop:
@@ -41,7 +40,7 @@ class TrainLoop:
     trainer: Trainer,
     features: Features,
     start: Start,
-    validate: Callable[[Any], dict[str, float]],
+    validate: Validator,
     recorder: Recorder,
     ledger: Ledger,
   ):
@@ -53,7 +52,7 @@ class TrainLoop:
       trainer: computes its steps.
       features: completes batches on the devices.
       start: state and progress to go on from.
-      validate: parameters -> scores.
+      validate: of ``make_validator``.
       recorder: of progress lines, metrics and checkpoints.
       ledger: measures the time of the parts of the loop.
     """
@@ -162,13 +161,15 @@ class TrainLoop:
     """
     metric, patience = self._config.eval.metric, self._config.eval.patience
     with self._ledger.measure('evaluating'):
-      scores = self._validate_params(self.state.params)
+      validation = self._validate_params(self.state.params)
+      scores, split = validation.scores, self._config.data.val_split
       score = from_main(scores.get(metric, float('nan')))
       update_progress(self.progress, self.done, score, patience)
       if self.progress['stopped']:
         ending = f'no better {metric} in {patience} validations'
       self.progress['stopped'] = bool(ending)
-      self._recorder.write(self.done, self._config.data.val_split, scores)
+      self._recorder.write(self.done, split, scores)
+      self._recorder.write_captions(self.done, split, validation.samples)
       self._recorder.log(validation_line(self.done, scores, self.progress, metric))
       self._recorder.save(self.done, self.state, self.progress, score)
     return ending

@@ -1,16 +1,18 @@
 """The metrics of a run: ``metrics.jsonl``, and TensorBoard files made from it.
 
 When a stage is resumed, its records after the restored step are removed from ``metrics.jsonl`` and
-its TensorBoard files are written again from the remaining records.
+its TensorBoard files of numbers are written again from the remaining records. Those of captions
+are kept; captions of a step that is computed again are the same.
 
 Object stores can't append to a file: there ``flush`` writes the whole file, and no TensorBoard
 files are made.
 """
 
 import contextlib
+import functools
 import json
 import math
-import shutil
+import pathlib
 import time
 from collections.abc import Mapping
 
@@ -19,6 +21,9 @@ from etils import epath
 
 from vidcap_jax.errors import DataError
 from vidcap_jax.files import is_local, named, write_text
+
+# The beginnings of the names of TensorBoard files.
+NUMBERS, CAPTIONS, PICTURES = 'events', 'captions', 'pictures'
 
 # Fields that differ between equal runs; everything else is reproducible.
 TIMING = ('captions_per_second', 'input_wait', 'seconds')
@@ -39,14 +44,11 @@ class MetricLog:
     if is_local(self.path):
       self._file = self.path.open('a')
     self._board_folder = workdir / 'tensorboard' / stage
+    self._boards = contextlib.ExitStack()
     if tensorboard and self._file:
-      # Not SummaryWriter: once its thread has ended, on a full disk, writing blocks for ever.
-      from tensorboardX.event_file_writer import EventsWriter
-
-      shutil.rmtree(self._board_folder, ignore_errors=True)
-      self._board_folder.mkdir(parents=True, exist_ok=True)
-      with named(self._board_folder):
-        self._board = EventsWriter(str(self._board_folder / 'events'))
+      for file in self._board_folder.glob(f'{NUMBERS}.*'):
+        file.unlink()
+      self._board = self._open_board(NUMBERS)
       for record in records:
         if record['stage'] == stage:
           self._to_board(record)
@@ -64,6 +66,32 @@ class MetricLog:
       self._lines.append(line)
     self._to_board(record)
 
+  def write_captions(self, step: int, kind: str, captions: Mapping[str, str]) -> None:
+    """Adds captions by video id to TensorBoard's texts; ``kind`` is the name of a split."""
+    if self._board is None or not captions:
+      return
+    from tensorboardX.summary import text
+
+    rows = [('video', 'caption'), ('---', '---'), *captions.items()]
+    table = ''.join(f'| {_cell(left)} | {_cell(right)} |\n' for left, right in rows)
+    self._write_event(self._captions_board, step, text(f'{kind}/captions', table))
+    with named(self._board_folder):
+      self._captions_board.flush()
+
+  @functools.cached_property
+  def _captions_board(self):
+    """The writer of captions; its file is not among those that are written again."""
+    return self._open_board(CAPTIONS)
+
+  def _open_board(self, name: str):
+    board = _open_events(self._board_folder, name)
+    self._boards.callback(named(self._board_folder)(board.close))
+    return board
+
+  def _write_event(self, board, step: int, summary) -> None:
+    with named(self._board_folder):
+      _write_event(board, step, summary)
+
   def flush(self) -> None:
     """Writes all records to the file; to be called before a checkpoint is saved."""
     if self._file is None:
@@ -75,24 +103,60 @@ class MetricLog:
   def _to_board(self, record: Mapping) -> None:
     if self._board is None:
       return
-    from tensorboardX.proto.event_pb2 import Event
     from tensorboardX.summary import scalar
 
     for name, value in record.items():
       if isinstance(value, int | float) and name != 'step':
-        summary = scalar(f'{record["kind"]}/{name}', value)
-        with named(self._board_folder):
-          self._board.write_event(
-            Event(wall_time=time.time(), step=record['step'], summary=summary)
-          )
+        self._write_event(self._board, record['step'], scalar(f'{record["kind"]}/{name}', value))
 
   def close(self) -> None:
     """Flushes and closes all files, even if one of them fails."""
     with contextlib.ExitStack() as at_end:
-      for writer, path in ((self._board, self._board_folder), (self._file, self.path)):
-        if writer is not None:
-          at_end.callback(named(path)(writer.close))
+      at_end.callback(self._boards.close)
+      if self._file is not None:
+        at_end.callback(named(self.path)(self._file.close))
       self.flush()
+
+
+def _cell(value: str) -> str:
+  """A text as a cell of a Markdown table."""
+  return value.replace('|', r'\|')
+
+
+def write_picture(folder: pathlib.Path, step: int, tag: str, picture: pathlib.Path) -> None:
+  """Adds a picture to TensorBoard's images.
+
+  Args:
+    folder: of a stage's TensorBoard files.
+    step: that the picture is of.
+    tag: its name in TensorBoard.
+    picture: a PNG file.
+  """
+  from matplotlib.image import imread
+  from tensorboardX.summary import image
+
+  for older in folder.glob(f'{PICTURES}.*'):
+    older.unlink()
+  with named(folder):
+    board = _open_events(folder, PICTURES)
+    _write_event(board, step, image(tag, imread(picture)[..., :3], dataformats='HWC'))
+    board.close()
+
+
+def _open_events(folder, name: str):
+  """A writer of a TensorBoard file whose name begins with ``name``."""
+  # Not SummaryWriter: once its thread has ended, on a full disk, writing blocks for ever.
+  from tensorboardX.event_file_writer import EventsWriter
+
+  folder.mkdir(parents=True, exist_ok=True)
+  with named(folder):
+    return EventsWriter(str(folder / name))
+
+
+def _write_event(board, step: int, summary) -> None:
+  from tensorboardX.proto.event_pb2 import Event
+
+  board.write_event(Event(wall_time=time.time(), step=step, summary=summary))
 
 
 def read_metric_log(workdir: epath.PathLike) -> list[dict]:

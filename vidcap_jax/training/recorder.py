@@ -67,6 +67,11 @@ class Recorder:
     if self._metrics:
       self._metrics.write(step, kind, values)
 
+  def write_captions(self, step: int, kind: str, captions: Mapping[str, str]) -> None:
+    """Adds captions by video id to the TensorBoard files; ``kind`` is the name of a split."""
+    if self._metrics:
+      self._metrics.write_captions(step, kind, captions)
+
   def save(
     self, step: int, state: TrainState, progress: Mapping, score: float | None = None
   ) -> None:

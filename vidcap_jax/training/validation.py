@@ -1,5 +1,6 @@
 """Validation during training: scores of a split, the best so far, and when to stop."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,24 @@ from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.training.checks import check_scores
 from vidcap_jax.training.stage import Stage
 
+SAMPLES = 4  # videos whose captions are logged: the first of the split, the same each time
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+  """The results of a validation.
+
+  Attributes:
+    scores: by name; {} on processes that do not score.
+    samples: captions of the first videos of the split by id; {} for a model that makes none.
+  """
+
+  scores: Mapping[str, float]
+  samples: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+Validator = Callable[[Any], Validation]
+
 
 def make_validator(
   config: ConfigDict,
@@ -24,8 +43,8 @@ def make_validator(
   mesh: Mesh,
   key_frames: Mapping[str, int],
   log: Callable[[str], None],
-) -> Callable[[Any], dict[str, float]]:
-  """params -> scores on the validation split; {} on processes that do not score.
+) -> Validator:
+  """params -> results on the validation split.
 
   A captioner's captions are scored; a model that makes none is scored by retrieval. References are
   tokenised once, and a missing Java is found, before training begins.
@@ -50,7 +69,7 @@ def make_validator(
       log(_cannot_choose(config, reason))
     length = stage.shape.length
     score_retrieval = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
-    return lambda params: score_retrieval(params, batches(), texts)
+    return lambda params: Validation(score_retrieval(params, batches(), texts))
   zero = zero_scores([v.captions for v in texts], vocabulary.tokenize)
   if config.eval.metric in zero:
     log(_cannot_choose(config, f'is 0 for any captions: {zero[config.eval.metric]}'))
@@ -68,7 +87,7 @@ def _cannot_choose(config: ConfigDict, reason: str) -> str:
   )
 
 
-def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts):
+def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts) -> Validator:
   """params -> scores of the captions that a model makes; see ``make_validator``."""
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
@@ -89,12 +108,14 @@ def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, te
   def validate(params):
     captions = captioning.caption_videos(decode, params, batches(), ids, vocabulary, mesh)
     if references is None:
-      return {}
+      return Validation({})
     hypotheses = {c['video_id']: c['caption'] for c in captions}
     scores, _ = metrics.score(hypotheses, references, metrics=config.eval.metrics)
     log_prob = sum(c['log_prob'] for c in captions) / len(captions)
     distinct = len(set(hypotheses.values()))
-    return {**scores, 'log_prob': log_prob, 'distinct_captions': distinct}
+    samples = {video_id: hypotheses[video_id] for video_id in ids[:SAMPLES]}
+    scores |= {'log_prob': log_prob, 'distinct_captions': distinct}
+    return Validation(scores, samples)
 
   return validate
 

@@ -69,6 +69,7 @@ def test_the_first_step_is_left_out(now, ledger):
 
 RECORD = {
   'epoch': 1.5,
+  'loss': 2.71828,
   'smooth_loss': 3.14159,
   'learning_rate': 4e-4,
   'captions_per_second': 123.4,
@@ -82,7 +83,8 @@ def test_progress_line(now, ledger):
   clock.read(20)  # 2 s a step
   line = clock.line(20, RECORD)
   assert line == (
-    'step 20/100 epoch 1.50 loss 3.142 lr 0.0004 | 123 captions/s, input wait 26 %, ETA 2m40s'
+    'step 20/100 epoch 1.50 loss 2.718 (mean 3.142) lr 0.0004 | 123 captions/s, input wait 26 %, '
+    'ETA 2m40s'
   )
   now(5.0)
   clock.read(30)  # 0.5 s a step

@@ -75,6 +75,7 @@ def test_finished_stages_are_not_run_again(two_stages, capsys):
   output = capsys.readouterr().out
   assert '[first] finished before' in output
   assert '[second] finished before' in output
+  assert 'stage 2 of 2: second, cross entropy' in output
   assert 'loss' not in output
   assert f'results are in {workdir / "eval"}; to caption videos: ' in output
   assert run_results.read_run(workdir) == before

@@ -1,4 +1,5 @@
 import json
+import time
 
 import numpy as np
 import pytest
@@ -24,11 +25,21 @@ def places(workdir):
 
 def board(workdir, stage):
   """(tag, step) -> value of all TensorBoard files of a stage; each once."""
+  scalars = {}
+  for event in events(workdir / 'tensorboard' / stage):
+    for value in event.summary.value:
+      assert (value.tag, event.step) not in scalars
+      scalars[value.tag, event.step] = value.simple_value
+  return scalars
+
+
+def events(folder):
+  """The events of all TensorBoard files of a folder."""
   from tensorboardX.proto.event_pb2 import Event
   from tensorboardX.record_writer import masked_crc32c
 
-  scalars = {}
-  for path in sorted((workdir / 'tensorboard' / stage).iterdir()):
+  found = []
+  for path in sorted(folder.iterdir()):
     data, at = path.read_bytes(), 0
     while at < len(data):
       # A record: its length (8 bytes) and that length's checksum (4), the event, its checksum (4).
@@ -37,12 +48,40 @@ def board(workdir, stage):
       check = int.from_bytes(data[at + 12 + size : at + 16 + size], 'little')
       assert check == masked_crc32c(body)
       at += 16 + size
-      event = Event.FromString(body)
-      for value in event.summary.value:
-        key = (value.tag, event.step)
-        assert key not in scalars
-        scalars[key] = value.simple_value
-  return scalars
+      found.append(Event.FromString(body))
+  return found
+
+
+def captions_on_board(workdir):
+  return [
+    (event.step, value.tag, value.tensor.string_val[0].decode())
+    for event in events(workdir / 'tensorboard' / 'xe')
+    for value in event.summary.value
+    if value.tensor.string_val
+  ]
+
+
+def test_captions_are_texts_of_the_board_and_stay_on_it(tmp_path):
+  for steps in ([2, 4], [6]):
+    log = MetricLog(tmp_path, 'xe', step=steps[0] - 2)
+    for step in steps:
+      log.write(step, 'val', {'CIDEr': 0.5})
+      log.write_captions(step, 'val', {'v0': f'caption {step}', 'v1': 'left | right'})
+    log.write_captions(steps[-1], 'test', {})
+    log.close()
+    time.sleep(1.1)  # files are named by the second
+  shown = captions_on_board(tmp_path)
+  assert [step for step, _, _ in shown] == [2, 4, 6]
+  assert all(tag.startswith('val/captions') for _, tag, _ in shown)
+  assert '| v0 | caption 4 |' in shown[1][2]
+  assert r'left \| right' in shown[1][2]
+
+
+def test_a_folder_without_a_board_gets_no_captions(tmp_path):
+  log = MetricLog(tmp_path, 'xe', step=0, tensorboard=False)
+  log.write_captions(2, 'val', {'v0': 'a'})
+  log.close()
+  assert not (tmp_path / 'tensorboard').exists()
 
 
 @pytest.mark.parametrize('tensorboard', [True, False])

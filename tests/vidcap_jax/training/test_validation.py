@@ -37,6 +37,17 @@ def test_the_line():
   assert validation_line(5, scores, progress, 'CIDEr') == message
 
 
+def test_captions_of_the_same_videos_are_kept_each_time(tiny_data, restored):
+  config, mesh = tiny.get_config(tiny_data), make_mesh()
+  config = stage_config(config, config.order[0])
+  with tiny.without_java():
+    validate = make_validator(config, set_up(config, mesh), mesh, {}, print)
+    validation = validate(restored.params)
+  assert list(validation.samples) == ['v7', 'v8', 'v9']
+  assert all(isinstance(caption, str) for caption in validation.samples.values())
+  assert validation.scores['distinct_captions'] == len(set(validation.samples.values()))
+
+
 def test_a_metric_that_cannot_choose_the_best_checkpoint_is_named(tmp_path):
   data = tiny.build(tmp_path / 'one', ('train', 'train', 'train', 'val'))
   config, mesh = tiny.get_config(data), make_mesh()
