@@ -126,6 +126,17 @@ def caption_videos(
   return captions
 
 
+def eval_rows(config: ConfigDict, mesh: Mesh, batch_size: int | None = None) -> int:
+  """B of the batches that are captioned: a multiple of the devices that they are split over."""
+  size = batch_size or config.eval.batch_size
+  return size + -size % mesh.shape['data']  # no cost: the last batch is padded anyway
+
+
+def eval_length(config: ConfigDict) -> int:
+  """L of the captions of these batches, which are not used."""
+  return max(2, config.data.max_words + 1)
+
+
 def eval_batches(
   source: VideoSource,
   vocabulary: Vocabulary,
@@ -141,10 +152,9 @@ def eval_batches(
   With a ``label``, process 0 shows progress under it on stderr; the first batch is assumed to
   trigger compilation.
   """
-  size = batch_size or config.eval.batch_size
-  size += -size % mesh.shape['data']  # no cost: the last batch is padded anyway
-  sizes, length = stream_sizes(streams, config, needs), max(2, config.data.max_words + 1)
-  shape = pipeline.BatchShape(streams, sizes, length, needs.blocks)
+  size = eval_rows(config, mesh, batch_size)
+  sizes = stream_sizes(streams, config, needs)
+  shape = pipeline.BatchShape(streams, sizes, eval_length(config), needs.blocks)
   reading = pipeline.Reading(*block(mesh), threads=config.data.threads)
   batches = pipeline.eval_batches(source, vocabulary, shape, size, reading=reading)
   if not label or not is_main():

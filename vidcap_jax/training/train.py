@@ -20,7 +20,7 @@ from vidcap_jax.training.signals import StopSignal, signal_name
 from vidcap_jax.training.stage import Stage, set_up
 from vidcap_jax.training.train_data import TrainData, log_train_data, read_train_data
 from vidcap_jax.training.trainer import make_trainer
-from vidcap_jax.training.validation import make_validator
+from vidcap_jax.training.validation import make_validation_decoder, make_validator
 
 
 class Preempted(Exception):
@@ -58,10 +58,11 @@ def train(config: ConfigDict, name: str, workdir: epath.Path, mesh: Mesh, ledger
   log = functools.partial(print, f'[{name}]', flush=True) if is_main() else _no_log
   stage = set_up(config, mesh)
   data = read_train_data(config, stage, workdir)
-  validate = make_validator(config, stage, mesh, data.key_frames, log)
+  decoder = make_validation_decoder(config, stage, mesh)
+  validate = make_validator(config, stage, mesh, data.key_frames, log, decoder)
   log_train_data(config, stage, data, mesh, log)
   compiler = compiled.make_compiler()
-  trainer = make_trainer(config, stage, data, mesh, log, compiler)
+  trainer = make_trainer(config, stage, data, mesh, log, compiler, [decoder] if decoder else [])
   folder = workdir / 'checkpoints' / name
   start = restored_or_initial(config, stage, trainer, folder, workdir, log)
   ledger.resume(f'{name}/{start.step}')

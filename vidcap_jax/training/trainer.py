@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -75,6 +75,7 @@ def make_trainer(
   mesh: Mesh,
   log: Callable[[str], None],
   compiler: ThreadPoolExecutor,
+  behind: Sequence[compiled.Behind] = (),
 ) -> Trainer:
   """Makes objective, optimiser and compiled steps; logs the mesh and how parameters are sharded.
 
@@ -85,6 +86,7 @@ def make_trainer(
     mesh: of all devices.
     log: prints a line.
     compiler: threads that compile the steps.
+    behind: what they compile after them.
   """
   programs = make_programs(config, stage.module, stage.shape.streams, split_sizes(data), mesh)
   objective = programs.objective
@@ -102,7 +104,11 @@ def make_trainer(
     state_shapes=programs.state_shapes,
     state_shardings=programs.state_shardings,
     train_step=compiled.compile_by_shape(
-      programs.train_step, log, compiler, functools.partial(upcoming_arguments, config, data)
+      programs.train_step,
+      log,
+      compiler,
+      functools.partial(upcoming_arguments, config, data),
+      behind,
     ),
     sample_steps=programs.sample_steps,
     host_reward=host_reward,

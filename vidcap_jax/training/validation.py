@@ -4,17 +4,20 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.texts import read_texts
-from vidcap_jax.distributed.mesh import is_main
+from vidcap_jax.distributed.mesh import by_row, is_main
 from vidcap_jax.evaluation import retrieval, retrieve
 from vidcap_jax.evaluation.zero_scores import zero_scores
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.captioner import is_captioner
+from vidcap_jax.training import compiled
 from vidcap_jax.training.checks import check_scores
 from vidcap_jax.training.stage import Stage
 
@@ -37,12 +40,37 @@ class Validation:
 Validator = Callable[[Any], Validation]
 
 
+def make_validation_decoder(config: ConfigDict, stage: Stage, mesh: Mesh) -> compiled.Behind | None:
+  """What captions the validation split, to be compiled while training begins.
+
+  None for a model that makes no captions.
+
+  Args:
+    config: the stage's own.
+    stage: its parts.
+    mesh: of all devices.
+  """
+  if not is_captioner(stage.module):
+    return None
+  shape = stage.shape
+  decode = captioning.make_decoder(
+    stage.module, shape.streams, stage.vocabulary, config, shape.length
+  )
+  rows, length = captioning.eval_rows(config, mesh), captioning.eval_length(config)
+  single = empty_batch(shape.streams, shape.sizes, 1, 1, length)
+  batch = jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct((rows, *x.shape[1:]), x.dtype, sharding=by_row(mesh)), single
+  )
+  return compiled.Behind(decode, 'validation', batch)
+
+
 def make_validator(
   config: ConfigDict,
   stage: Stage,
   mesh: Mesh,
   key_frames: Mapping[str, int],
   log: Callable[[str], None],
+  decoder: compiled.Behind | None,
 ) -> Validator:
   """params -> results on the validation split.
 
@@ -55,6 +83,7 @@ def make_validator(
     mesh: of all devices.
     key_frames: by video id, for models that take them from outside.
     log: prints a line if ``eval.metric`` is the same for any parameters.
+    decoder: from ``make_validation_decoder``.
   """
   module, vocabulary, streams = stage.module, stage.vocabulary, stage.shape.streams
   source = attach(open_split(config.data.dir, config.data.val_split), key_frames)
@@ -63,7 +92,7 @@ def make_validator(
   def batches():
     return captioning.eval_batches(source, vocabulary, streams, module.config.needs, config, mesh)
 
-  if not is_captioner(module):
+  if decoder is None:
     retrieve.check_validation(config.eval, config.data.val_split, texts)
     if reason := retrieval.perfect_score(config.eval.metric, [len(v.captions) for v in texts]):
       log(_cannot_choose(config, reason))
@@ -73,7 +102,7 @@ def make_validator(
   zero = zero_scores([v.captions for v in texts], vocabulary.tokenize)
   if config.eval.metric in zero:
     log(_cannot_choose(config, f'is 0 for any captions: {zero[config.eval.metric]}'))
-  return _caption_validator(config, stage, mesh, batches, texts)
+  return _caption_validator(config, stage, mesh, batches, texts, decoder)
 
 
 def _cannot_choose(config: ConfigDict, reason: str) -> str:
@@ -87,7 +116,9 @@ def _cannot_choose(config: ConfigDict, reason: str) -> str:
   )
 
 
-def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts) -> Validator:
+def _caption_validator(
+  config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts, decode: compiled.Behind
+) -> Validator:
   """params -> scores of the captions that a model makes; see ``make_validator``."""
   from vidcap_jax.evaluation import metrics
   from vidcap_jax.evaluation.java import require_java
@@ -101,9 +132,6 @@ def _caption_validator(config: ConfigDict, stage: Stage, mesh: Mesh, batches, te
     references = metrics.prepare_references(
       {v.video_id: list(v.captions) for v in texts}, by_character=vocabulary.by_character
     )
-  decode = captioning.make_decoder(
-    stage.module, stage.shape.streams, vocabulary, config, stage.shape.length
-  )
 
   def validate(params):
     captions = captioning.caption_videos(decode, params, batches(), ids, vocabulary, mesh)

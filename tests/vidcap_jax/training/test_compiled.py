@@ -1,5 +1,6 @@
 """A program for each shape, and what is told of it."""
 
+import dataclasses
 import functools
 import re
 import time
@@ -104,6 +105,77 @@ def test_a_program_for_later_that_does_not_fit_ends_the_run_early(made, monkeypa
 
   with pytest.raises(ConfigError, match='does not fit'):
     train_on()
+
+
+@dataclasses.dataclass
+class State:
+  """A training state."""
+
+  params: jax.Array
+
+
+jax.tree_util.register_dataclass(State, ['params'], [])
+
+
+@pytest.fixture
+def behind():
+  """A function of parameters and a batch, and how often it has been traced."""
+  traces = []
+
+  @jax.jit
+  def decode(params, batch):
+    traces.append(batch['x'].shape)
+    return params * batch['x'].sum()
+
+  batch = {'x': jnp.ones((4, SIZE)), 'video_index': jnp.arange(4)}
+  return compiled.Behind(decode, 'validation', compiled.abstract(batch)), batch, traces
+
+
+def first_step(compiler, function):
+  """Takes a step in training with a function behind; returns the output and the step."""
+  output: list[str] = []
+  step = compile_by_shape(jax.jit(lambda s, b: b['x']), output.append, compiler, behind=[function])
+  batch = {'x': jnp.ones(3)}
+  step(State(jnp.ones(5)), batch)
+  compiler.submit(lambda: None).result()
+  return output, lambda: step(State(jnp.ones(5)), batch)
+
+
+def test_validation_is_compiled_behind_the_first_step(compiler, behind, monkeypatch):
+  monkeypatch.setattr(compiled, 'device_memory', lambda: {'bytes_limit': 2**24})
+  function, batch, traces = behind
+  output, step = first_step(compiler, function)
+  assert float(function(jnp.ones(5), batch)[0]) == 4 * SIZE  # after it has been compiled
+  step()
+  assert traces == [(4, SIZE)]
+  assert [line for line in output if 'validation takes' in line]
+  assert [line for line in output if re.match(r'validation fits: \d+ of 16 MiB', line)]
+
+
+def test_other_shapes_are_left_to_the_function(compiler, behind):
+  function, batch, traces = behind
+  first_step(compiler, function)
+  longer = {'x': jnp.ones((6, SIZE)), 'video_index': jnp.arange(6)}
+  assert float(function(jnp.ones(5), longer)[0]) == 6 * SIZE
+  assert sorted(traces) == [(4, SIZE), (6, SIZE)]
+
+
+def test_a_validation_before_the_first_step_is_left_to_the_function(behind):
+  function, batch, _ = behind
+  assert float(function(jnp.ones(5), batch)[0]) == 4 * SIZE
+
+
+def test_a_validation_that_does_not_fit_ends_the_run_before_it(compiler, behind, monkeypatch):
+  monkeypatch.setattr(compiled, 'device_memory', lambda: {'bytes_limit': 2000})
+  function, batch, _ = behind
+
+  def train():
+    _, step = first_step(compiler, function)
+    function(jnp.ones(5), batch)
+    step()
+
+  with pytest.raises(ConfigError, match=r'does not fit at a batch size of 4.*eval\.batch_size'):
+    train()
 
 
 def test_operations_of_every_round_and_memory_are_logged(made):

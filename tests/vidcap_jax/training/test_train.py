@@ -13,6 +13,8 @@ from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
+from vidcap_jax.evaluation import metrics
+from vidcap_jax.inference import captioning
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.training import compiled, experiment, programs
 from vidcap_jax.training.metric_log import TIMING, MetricLog, read_metric_log
@@ -199,6 +201,34 @@ def test_the_number_of_programs_is_logged_and_no_other_is_compiled(tiny_data, tm
   assert 'compiles 2 programs' in output
   assert sorted(lengths) == ['6', '9']
   assert 'another step' not in output
+
+
+class CountedDecoder:
+  """A jitted decoder, and the shapes that it is called with itself."""
+
+  def __init__(self, decode):
+    self._decode, self.lower, self.calls = decode, decode.lower, []
+
+  def __call__(self, params, batch):
+    self.calls.append(batch['video_index'].shape)
+    return self._decode(params, batch)
+
+
+def test_validation_is_compiled_ahead_for_the_arrays_that_it_gets(tiny_data, tmp_path, monkeypatch):
+  make_decoder, decoders = captioning.make_decoder, []
+
+  def make(*settings):
+    decoders.append(CountedDecoder(make_decoder(*settings)))
+    return decoders[-1]
+
+  monkeypatch.setattr(captioning, 'make_decoder', make)
+  monkeypatch.setattr(metrics, 'score', lambda *_, **__: ({'CIDEr': 0.5}, {}))
+  config = tiny.short_config(tiny_data)
+  config.eval.splits = ()
+  config.mesh.params = 'full'
+  tiny.run(config, tmp_path)
+  assert len(decoders) == 1
+  assert decoders[0].calls == []
 
 
 def test_the_state_is_given_away(tiny_data, tmp_path, capsys):

@@ -4,7 +4,18 @@ from tests import tiny
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.stage import set_up
-from vidcap_jax.training.validation import make_validator, update_progress, validation_line
+from vidcap_jax.training.validation import (
+  make_validation_decoder,
+  make_validator,
+  update_progress,
+  validation_line,
+)
+
+
+def make(config, mesh, lines):
+  stage = set_up(config, mesh)
+  decoder = make_validation_decoder(config, stage, mesh)
+  return make_validator(config, stage, mesh, {}, lines.append, decoder)
 
 
 def after(scores, patience):
@@ -41,7 +52,7 @@ def test_captions_of_the_same_videos_are_kept_each_time(tiny_data, restored):
   config, mesh = tiny.get_config(tiny_data), make_mesh()
   config = stage_config(config, config.order[0])
   with tiny.without_java():
-    validate = make_validator(config, set_up(config, mesh), mesh, {}, print)
+    validate = make(config, mesh, [])
     validation = validate(restored.params)
   assert list(validation.samples) == ['v7', 'v8', 'v9']
   assert all(isinstance(caption, str) for caption in validation.samples.values())
@@ -53,9 +64,9 @@ def test_a_metric_that_cannot_choose_the_best_checkpoint_is_named(tmp_path):
   config, mesh = tiny.get_config(data), make_mesh()
   config = stage_config(config, config.order[0])
   lines = []
-  make_validator(config, set_up(config, mesh), mesh, {}, lines.append)
+  make(config, mesh, lines)
   (line,) = lines
   assert all(text in line for text in ('eval.metric=CIDEr', "'val'", 'one video'))
   config.eval.update(metrics=('ROUGE_L',), metric='ROUGE_L')
-  make_validator(config, set_up(config, mesh), mesh, {}, lines.append)
+  make(config, mesh, lines)
   assert lines == [line]
