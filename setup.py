@@ -4,7 +4,14 @@ Every floor is the lowest version that the tests were run with, all of them toge
 ``python -m tests.versions --lowest``. docs/install.md has the versions that were run.
 """
 
+import pathlib
+import re
+
 from setuptools import find_packages, setup
+
+ROOT = pathlib.Path(__file__).parent
+# Read, not imported: a build environment has none of the libraries.
+VERSION = re.search("__version__ = '(.+)'", (ROOT / 'vidcap_jax' / '__init__.py').read_text())[1]
 
 CORE = [
   'absl-py>=2.1',
@@ -76,7 +83,7 @@ TEST = [
 
 setup(
   name='vidcap_jax',
-  version='0.1.0',
+  version=VERSION,
   description='Video captioning in JAX: features to captions, training, decoding, evaluation',
   license='Apache-2.0',
   license_files=['LICENSE'],
@@ -102,6 +109,7 @@ setup(
     'cuda_compile': CUDA_COMPILE,
     'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + TAGGER + HUMAN + LAUNCH,
   },
+  entry_points={'console_scripts': ['vidcap = vidcap_jax.cli.commands:main']},
   classifiers=[
     'Programming Language :: Python :: 3',
     'Programming Language :: Python :: 3.11',

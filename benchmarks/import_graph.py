@@ -26,7 +26,7 @@ FOLDERS = ('vidcap_jax', 'data_prep', 'configs', 'launch', 'benchmarks', 'exampl
 # From the top floor down. Packages on one floor import nothing from each other.
 LAYERS = (
   ('launch', 'examples', 'benchmarks'),
-  ('vidcap_jax.main',),
+  ('vidcap_jax.main', 'vidcap_jax.__main__'),
   ('vidcap_jax.cli',),
   ('vidcap_jax.studies',),
   ('vidcap_jax.compilation',),
@@ -53,6 +53,7 @@ LAYERS = (
     'vidcap_jax.failures',
     'vidcap_jax.files',
     'vidcap_jax.html_page',
+    'vidcap_jax.program_name',
     'vidcap_jax.progress',
     'vidcap_jax.variants',
   ),

@@ -3,7 +3,7 @@
   python -m data_prep.build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=2 --max_words=0 --blocks=image=3,motion=3,objects=1 \\
-      --features=image=DIR,motion=DIR,objects=DIR --out=data/msrvtt
+      --features=image=DIR,motion=DIR,objects=DIR --output=data/msrvtt
   python -m vidcap_jax.main --config=configs/global2local.py --config.data.dir=data/msrvtt \\
       --workdir=runs/g2l
 
@@ -11,7 +11,7 @@ For MSVD --config=configs/global2local.py:data=msvd, and
 
   python -m data_prep.build --format=msvd --annotations=DIR \\
       --min_count=4 --max_words=0 --blocks=image=3,motion=3,objects=1 \\
-      --features=image=DIR,motion=DIR,objects=DIR --out=data/msvd
+      --features=image=DIR,motion=DIR,objects=DIR --output=data/msvd
 
 Variants, each a row of Table 1 (MSR-VTT), with the paper's BLEU-4, METEOR, ROUGE-L and CIDEr in per
 cent:

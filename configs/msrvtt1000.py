@@ -1,7 +1,7 @@
 """The temporal model on MSR-VTT's first 1,000 videos with one weak stream.
 
   python -m data_prep.build --format=msrvtt --annotations=train_val_videodatainfo.json \\
-      --features=image=features --splits=splits.json --missing=skip --out=data/msrvtt1000
+      --features=image=features --splits=splits.json --missing=skip --output=data/msrvtt1000
   python -m vidcap_jax.main --config=configs/msrvtt1000.py --config.data.dir=data/msrvtt1000 \\
       --workdir=runs/msrvtt1000 --config.seeds=0,1,2
 

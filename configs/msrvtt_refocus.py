@@ -3,7 +3,7 @@
   python -m data_prep.build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=3 --max_words=15 --features=image=resnet152_grid,audio=vggish \\
-      --optional=audio --out=data/msrvtt
+      --optional=audio --output=data/msrvtt
   python -m vidcap_jax.main --config=configs/msrvtt_refocus.py --config.data.dir=data/msrvtt \\
       --workdir=runs/msrvtt_refocus
 

@@ -3,7 +3,7 @@
   python -m data_prep.build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=3 --max_words=0 \\
-      --features=i3d=i3d_rgb/,flow=i3d_flow/,resnet152=resnet152/,c3d=c3d/ --out=data/msrvtt
+      --features=i3d=i3d_rgb/,flow=i3d_flow/,resnet152=resnet152/,c3d=c3d/ --output=data/msrvtt
   python -m vidcap_jax.main --config=configs/msrvtt_stats.py:variant=stats,features=i3d \\
       --config.data.dir=data/msrvtt --workdir=runs/msrvtt_stats
 

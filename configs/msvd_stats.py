@@ -2,7 +2,7 @@
 
   python -m data_prep.build --format=msvd --annotations=DIR --id_map=youtube_mapping.txt \\
       --min_count=1 --max_words=0 --leak_words_of=val,test \\
-      --features=i3d=i3d_rgb/,flow=i3d_flow/,frcnn=frcnn/ --out=data/msvd
+      --features=i3d=i3d_rgb/,flow=i3d_flow/,frcnn=frcnn/ --output=data/msvd
   python -m vidcap_jax.main --config=configs/msvd_stats.py:variant=stats,features=i3d \\
       --config.data.dir=data/msvd --workdir=runs/msvd_stats
 

@@ -1,8 +1,8 @@
 r"""Extraction and building on an engine of many machines: Apache Beam, or a Dask cluster.
 
-    python -m data_prep.apache_beam extract --videos=… --streams=… --out=… -- --runner=FlinkRunner …
-    python -m data_prep.apache_beam build --format=… --annotations=… --features=… --out=… -- …
-    python -m data_prep.apache_beam extract --engine=dask://HOST:PORT --videos=… --out=…
+    python -m data_prep.apache_beam extract --videos=… --output=… -- --runner=FlinkRunner …
+    python -m data_prep.apache_beam build --format=… --annotations=… --features=… --output=… -- …
+    python -m data_prep.apache_beam extract --engine=dask://HOST:PORT --videos=… --output=…
 
 Flags before ``--`` are those of ``data_prep.extract`` and ``data_prep.build``, flags after it are
 Beam's. With ``--engine`` the jobs run on the Dask cluster with that scheduler, without Beam. The
@@ -31,7 +31,7 @@ from vidcap_jax.features.picture_files import Source as VideoSource
 from vidcap_jax.features.sources import Source
 from vidcap_jax.features.stream_folders import VideoResult
 
-_RESULTS = '.beam'  # folder in --out for the pipeline's results, while extraction runs
+_RESULTS = '.beam'  # folder in --output for the pipeline's results, while extraction runs
 
 
 class BeamError(UserError):

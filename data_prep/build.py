@@ -1,7 +1,7 @@
 """Builds a data set folder from annotations and features.
 
     python -m data_prep.build --format=msrvtt --annotations=train_val_videodatainfo.json \\
-        --features=image=features/ --splits=splits.json --missing=skip --out=data/msrvtt
+        --features=image=features/ --splits=splits.json --missing=skip --output=data/msrvtt
 
 Run again with the same options after an interruption, it resumes.
 
@@ -23,16 +23,17 @@ from vidcap_jax.annotations.model import normalize_split
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.data.tokenizers import TOKENIZERS
 from vidcap_jax.errors import DataError, error_text
+from vidcap_jax.program_name import program_name
 
 _EXAMPLES = """examples:
   own data, one caption a row, columns video_id, caption, split:
-    --format=csv --annotations=clips.csv --features=image=features/ --out=data/clips
+    --format=csv --annotations=clips.csv --features=image=features/ --output=data/clips
   MSVD with features named by YouTube id, two streams, one of which a video may lack:
     --format=msvd --annotations=msvd/ --id_map=youtube_mapping.txt \\
-    --features=image=resnet/,audio=vggish.h5 --optional=audio --out=data/msvd
+    --features=image=resnet/,audio=vggish.h5 --optional=audio --output=data/msvd
   a test set for a model that was trained elsewhere:
     --format=jsonl --annotations=new.jsonl --split=test --vocabulary=data/clips \\
-    --features=image=new_features/ --out=data/new"""
+    --features=image=new_features/ --output=data/new"""
 
 
 def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = None) -> int:
@@ -57,12 +58,12 @@ def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = 
 
 def parse_options(argv: Sequence[str] | None) -> Options:
   """The options that a command's flags give; DataError for a value of another form."""
-  return _options(_parser().parse_args(argv))
+  return _options(make_parser().parse_args(argv))
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m data_prep.build',
+    prog=program_name('data_prep.build'),
     description='Builds a data set folder (ArrayRecord shards and a manifest) from annotations '
     'and features. Run again after an interruption, it resumes.',
     formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -95,7 +96,14 @@ def _add_required_flags(add) -> None:
     help='named streams: a folder of ID.npy (.npz, .pkl, .pth), an .h5, .pkl, .pth or .npz file of '
     'all videos, WebDataset .tar files, an LMDB store or a TFDS folder',
   )
-  add('--out', required=True, metavar='DIR', help='folder to write, of any name')
+  add(
+    '--output',
+    '--out',
+    dest='out',
+    required=True,
+    metavar='DIR',
+    help='folder to write, of any name',
+  )
 
 
 def _annotation_form(name: str) -> str:
@@ -235,7 +243,7 @@ def _add_output_flags(add) -> None:
   add(
     '--name',
     help="of the data set, with which its files' names begin: small letters, digits and "
-    'underscores, first a letter (default: from the name of --out)',
+    'underscores, first a letter (default: from the name of --output)',
   )
   add(
     '--shard_mb',

@@ -23,7 +23,7 @@ from vidcap_jax.features.picture_files import Source as VideoSource
 from vidcap_jax.features.sources import Source
 from vidcap_jax.features.stream_folders import VideoResult
 
-ATTEMPTS = '.attempts'  # folder in --out for the files that workers are writing
+ATTEMPTS = '.attempts'  # folder in --output for the files that workers are writing
 _loading = threading.Lock()  # networks and the paths of their weights are global to a process
 _loaded: list[tuple] = []  # streams and paths of weights of the networks that are loaded
 

@@ -1,6 +1,6 @@
 r"""Extracts features from a folder of video files, folders of frames, or pictures.
 
-    python -m data_prep.extract --videos=clips/ --out=features/ --uniform=20 \
+    python -m data_prep.extract --videos=clips/ --output=features/ --uniform=20 \
         --streams=image:efficientnet_lite0,motion:efficientnet_lite0_motion
 
 writes features/image/ID.npy and features/motion/ID.npy for every clips/ID.mp4, and in each folder
@@ -25,6 +25,7 @@ from vidcap_jax.features.extract_folder import (
   run_jobs,
   summary,
 )
+from vidcap_jax.program_name import program_name
 
 JobRunner = Callable[[ExtractionPlan], Results]  # extracts the jobs of a plan, e.g. elsewhere
 
@@ -52,9 +53,9 @@ def parse_streams(text: str) -> dict[str, str]:
   return streams
 
 
-def _parser(local: bool) -> argparse.ArgumentParser:
+def make_parser(local: bool = True) -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m data_prep.extract',
+    prog=program_name('data_prep.extract'),
     description='Extracts features from video files. Features that exist are kept, so that the '
     'same command resumes after an interruption.',
     formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -110,7 +111,14 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     '(default: frames, if their names are numbered and they are in a folder below DIR; single '
     'pictures in DIR itself)',
   )
-  add('--out', required=True, metavar='DIR', help='folder for NAME/VIDEOID.npy')
+  add(
+    '--output',
+    '--out',
+    dest='out',
+    required=True,
+    metavar='DIR',
+    help='folder for NAME/VIDEOID.npy',
+  )
   add(
     '--streams',
     default='image:efficientnet_lite0',
@@ -164,7 +172,7 @@ def main(argv: Sequence[str] | None = None, run_elsewhere: JobRunner | None = No
     argv: arguments of the command line.
     run_elsewhere: runs the jobs in place of this machine's processes or threads.
   """
-  args = _parser(local=run_elsewhere is None).parse_args(argv)
+  args = make_parser(local=run_elsewhere is None).parse_args(argv)
   try:
     if run_elsewhere is None and args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')

@@ -18,6 +18,7 @@ from data_prep.report.thumbnails import make_thumbnails
 from vidcap_jax.annotations.splits import read_id_map
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError
+from vidcap_jax.program_name import program_name
 from vidcap_jax.progress import progress
 
 PAGE = 'inspect.html'
@@ -25,7 +26,7 @@ PAGE = 'inspect.html'
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
-  parser = _parser()
+  parser = make_parser()
   args = parser.parse_args(argv)
   if args.words < 0:
     parser.error(f'--words={args.words}: 0 or more')
@@ -62,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
   return 1 if any(broken(findings)) else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m data_prep.inspect',
+    prog=program_name('data_prep.inspect'),
     description='Prints the splits, streams, lengths and vocabulary of a data set folder, and '
     'what is odd in it; writes an HTML page of the same with histograms, captions and thumbnails. '
     'The exit code is 1 if a shard is broken or a feature is NaN or infinite.',

@@ -42,7 +42,7 @@ def contents(directory) -> dict[str, bytes]:
 def arguments(source) -> list[str]:
   return [
     *('--format=csv', f'--annotations={source}/clips.csv', '--min_count=1'),
-    *(f'--features=image={source}/image', f'--out={source}/out'),
+    *(f'--features=image={source}/image', f'--output={source}/out'),
   ]
 
 

@@ -6,6 +6,7 @@ alone (``load_config``); the tables of papers, ``benchmarks.sizes`` and ``--mode
 """
 
 import contextvars
+import difflib
 import importlib.util
 import pathlib
 import re
@@ -197,10 +198,38 @@ def for_variant(module: ModuleType, name: str, variant: str) -> Any:
   return value[read_variant(variant, **module.VARIANTS)['data']]
 
 
+# The folder that has the package ``configs``, beside this one, also in an installation.
+_INSTALLED = pathlib.Path(__file__).resolve().parents[1]
+
+
+def find_file(path: str | pathlib.Path) -> pathlib.Path:
+  """A config file: as the path is written, or, for ``configs/FILE``, the project's own.
+
+  The current folder comes first, so that a file there may have the name of one of the project.
+
+  Args:
+    path: as ``--config`` names it, without a variant.
+
+  Raises:
+    ConfigError: there is no such file; the message has those with a similar name.
+  """
+  written = pathlib.Path(path)
+  if written.is_file():
+    return written
+  installed = _INSTALLED / written
+  if written.parts[:1] == ('configs',) and installed.is_file():
+    return installed
+  known = [file.stem for file in sorted((_INSTALLED / 'configs').glob('*.py'))]
+  near = difflib.get_close_matches(written.stem, known, n=1)
+  hint = f'; did you mean configs/{near[0]}.py?' if near else ''
+  raise ConfigError(f'--config={path}: no such file{hint}')
+
+
 def _execute(path: str | pathlib.Path) -> ModuleType:
-  spec = importlib.util.spec_from_file_location(f'config_file_{pathlib.Path(path).stem}', path)
-  if spec is None or spec.loader is None or not pathlib.Path(path).is_file():
-    raise ConfigError(f'--config={path}: no such file')
+  file = find_file(path)
+  spec = importlib.util.spec_from_file_location(f'config_file_{file.stem}', file)
+  if spec is None or spec.loader is None:
+    raise ConfigError(f'--config={path}: not a Python file')
   module = importlib.util.module_from_spec(spec)
   sys.modules[spec.name] = module  # dataclasses look up their module there
   spec.loader.exec_module(module)

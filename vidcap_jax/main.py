@@ -3,7 +3,7 @@
   python -m vidcap_jax.main --config=configs/msrvtt1000.py --config.data.dir=DIR --workdir=DIR
   python -m vidcap_jax.main --mode=evaluate --checkpoint=WORKDIR --data=DIR --split=test
   python -m vidcap_jax.main --mode=predict --checkpoint=WORKDIR --inputs=clip.mp4,more/
-  python -m vidcap_jax.main --mode=export --checkpoint=WORKDIR --out=DIR
+  python -m vidcap_jax.main --mode=export --checkpoint=WORKDIR --output=DIR
   python -m vidcap_jax.main --mode=compile --config=configs/msrvtt1000.py --topology=v5e:2x4
 
 Started again with the same flags, training resumes where it was stopped. Any config key can be
@@ -15,6 +15,7 @@ On several machines the same command is started on each; see docs/distributed.md
 import os
 import signal
 import sys
+from typing import NoReturn
 
 from absl import app, flags, logging
 
@@ -72,5 +73,11 @@ def main(argv: list[str]) -> int:
     return 130
 
 
-if __name__ == '__main__':
+def run() -> NoReturn:
+  """Runs ``main`` with the flags of the command line, and ends the process with its exit code."""
   app.run(main, flags_parser=command_line.parse)
+  raise AssertionError('app.run has not ended the process')
+
+
+if __name__ == '__main__':
+  run()

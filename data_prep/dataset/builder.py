@@ -95,7 +95,7 @@ def _existing(out: pathlib.Path, planned: BuildPlan) -> Manifest | None:
     DataError: the folder holds something else, or this data set with a broken shard.
   """
   if out.exists() and not out.is_dir():
-    raise DataError(f'{out}: is a file; --out names a folder')
+    raise DataError(f'{out}: is a file; --output names a folder')
   if (out / MANIFEST_NAME).is_file():
     if planned.options.overwrite:
       return None
@@ -107,7 +107,7 @@ def _existing(out: pathlib.Path, planned: BuildPlan) -> Manifest | None:
         check_shard(out, shard)
     return manifest
   if out.is_dir() and any(out.iterdir()) and not (out / writer.STATE_FOLDER).is_dir():
-    raise DataError(f'{out}: not empty and no data set; give a new or empty folder as --out')
+    raise DataError(f'{out}: not empty and no data set; give a new or empty folder as --output')
   return None
 
 
@@ -121,7 +121,7 @@ def _difference(out: pathlib.Path, manifest: Manifest, options: Options) -> str:
   else:
     what = 'The options are the same: the files that they name have changed.'
   return (
-    f'{out}: holds a data set built from other inputs or options; give another --out, or '
+    f'{out}: holds a data set built from other inputs or options; give another --output, or '
     f'--overwrite. {what}'
   )
 

@@ -1,6 +1,6 @@
 r"""Makes a data set without any downloads: renders clips of moving shapes and extracts features.
 
-    python -m data_prep.synthetic.clips --out=DIR --videos=400
+    python -m data_prep.synthetic.clips --output=DIR --videos=400
 
 writes DIR/videos (the clips), DIR/facts.json (what happens in each), DIR/captions.jsonl,
 DIR/features and the data set itself, DIR/dataset. Run again after an interruption, it resumes and
@@ -189,7 +189,14 @@ def _parser() -> argparse.ArgumentParser:
     epilog='extractors: ' + ', '.join(extractors.REGISTRY),
   )
   add = parser.add_argument
-  add('--out', required=True, metavar='DIR', help='folder for clips, features and data set')
+  add(
+    '--output',
+    '--out',
+    dest='out',
+    required=True,
+    metavar='DIR',
+    help='folder for clips, features and data set',
+  )
   add('--videos', type=int, default=VIDEOS, help='number of clips (default: %(default)s)')
   add('--seed', type=int, default=0, help='of clips and captions (default: %(default)s)')
   add('--captions', type=int, default=CAPTIONS, help='per clip (default: %(default)s)')

@@ -1,6 +1,6 @@
 r"""Data sets with known answers, one for each claim about the models.
 
-    python -m data_prep.synthetic.probes --probe=object --out=DIR --seed=0
+    python -m data_prep.synthetic.probes --probe=object --output=DIR --seed=0
 
 writes DIR/features, DIR/captions.jsonl, DIR/truth.json (the answers, and where in the
 features they are visible) and the data set itself, DIR/dataset. ``probe_clips.py`` describes the
@@ -96,7 +96,14 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   add = parser.add_argument
   add('--probe', required=True, metavar='NAME', help=', '.join(PROBES))
-  add('--out', required=True, metavar='DIR', help='folder for features, truth and data set')
+  add(
+    '--output',
+    '--out',
+    dest='out',
+    required=True,
+    metavar='DIR',
+    help='folder for features, truth and data set',
+  )
   add('--seed', type=int, default=0, help='of prototypes and clips (default: %(default)s)')
   args = parser.parse_args(argv)
   try:

@@ -1,6 +1,6 @@
 """Writes a tiny data set in the forms of this folder: captions.notes, splits.json, features.csv.
 
-  python -m examples.extending.make_data --out=DIR
+  python -m examples.extending.make_data --output=DIR
 
 Twelve videos of red, green and blue balls, with two captions and two or three frames each.
 """
@@ -37,5 +37,5 @@ def write(folder: pathlib.Path) -> None:
 
 if __name__ == '__main__':
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument('--out', required=True, metavar='DIR', type=pathlib.Path)
-  write(parser.parse_args().out)
+  parser.add_argument('--output', '--out', required=True, metavar='DIR', type=pathlib.Path)
+  write(parser.parse_args().output)

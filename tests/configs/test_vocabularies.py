@@ -60,7 +60,7 @@ def vocabulary_paragraph(file: str) -> str:
 
 
 def commands(file: str) -> dict[str, Options]:
-  """The options of a docstring's build commands by data set, which --out=data/NAME names."""
+  """The options of a docstring's build commands by data set, which --output=data/NAME names."""
   joined = docstring(file).replace('\\\n', ' ')
   found = {}
   for line in re.findall(r'python -m data_prep\.build (--format.*)', joined):

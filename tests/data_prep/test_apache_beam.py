@@ -25,8 +25,8 @@ def features(videos, tmp_path_factory) -> tuple[pathlib.Path, pathlib.Path]:
   """Features extracted here and by Beam."""
   here, there = (tmp_path_factory.mktemp(name) for name in ('here', 'there'))
   flags = [f'--videos={videos}', '--streams=image:random_sequence@every=5,sound:random_sound']
-  assert extract.main([*flags, f'--out={here}', '--pool=threads']) == 1
-  assert apache_beam.main(['extract', *flags, f'--out={there}', *FLAGS]) == 1
+  assert extract.main([*flags, f'--output={here}', '--pool=threads']) == 1
+  assert apache_beam.main(['extract', *flags, f'--output={there}', *FLAGS]) == 1
   return here, there
 
 
@@ -48,7 +48,7 @@ def test_beam_resumes_a_local_extraction(videos, features, capsys):
   before = files_below(here)
   (here / 'image' / 'v2.npy').unlink()
   flags = [f'--videos={videos}', '--streams=image:random_sequence@every=5,sound:random_sound']
-  assert apache_beam.main(['extract', *flags, f'--out={here}', *FLAGS]) == 1
+  assert apache_beam.main(['extract', *flags, f'--output={here}', *FLAGS]) == 1
   assert '1 videos extracted, 4 kept' in capsys.readouterr().out
   assert files_below(here) == before
 
@@ -74,8 +74,8 @@ def flags(features, tmp_path) -> list[str]:
 
 
 def test_records_are_the_same(flags, tmp_path, capsys):
-  assert build.main([*flags, f'--out={tmp_path / "here"}']) == 0
-  assert apache_beam.main(['build', *flags, f'--out={tmp_path / "there"}', *FLAGS]) == 0
+  assert build.main([*flags, f'--output={tmp_path / "here"}']) == 0
+  assert apache_beam.main(['build', *flags, f'--output={tmp_path / "there"}', *FLAGS]) == 0
   here, there = files_below(tmp_path / 'here'), files_below(tmp_path / 'there')
   assert sum('train.array_record' in name for name in here) > 1
   assert here == there
@@ -88,13 +88,13 @@ def test_bad_features_give_the_same_errors(flags, features, tmp_path, capsys):
   try:
     messages = []
     for name, program in (('here', build.main), ('there', apache_beam.main)):
-      own = [*flags, f'--out={tmp_path / name}']
+      own = [*flags, f'--output={tmp_path / name}']
       assert program(own if name == 'here' else ['build', *own, *FLAGS]) == 1
       messages.append(capsys.readouterr().err.splitlines()[-1])
     assert messages[0] == messages[1]
     assert '1 of 5 videos have bad features: v3' in messages[0]
     for name, program in (('here', build.main), ('there', apache_beam.main)):
-      own = [*flags, f'--out={tmp_path / name}', '--bad=skip']
+      own = [*flags, f'--output={tmp_path / name}', '--bad=skip']
       assert program(own if name == 'here' else ['build', *own, *FLAGS]) == 0
     assert files_below(tmp_path / 'here') == files_below(tmp_path / 'there')
   finally:
@@ -102,14 +102,14 @@ def test_bad_features_give_the_same_errors(flags, features, tmp_path, capsys):
 
 
 def test_misspelt_beam_flag_is_an_error_before_any_work(videos, tmp_path, capsys):
-  flags = [f'--videos={videos}', f'--out={tmp_path / "out"}', '--', '--runer=DirectRunner']
+  flags = [f'--videos={videos}', f'--output={tmp_path / "out"}', '--', '--runer=DirectRunner']
   assert apache_beam.main(['extract', *flags]) == 1
   assert '--runer' in capsys.readouterr().err
   assert not (tmp_path / 'out').exists()
 
 
 def test_beams_own_dask_runner_is_refused(videos, tmp_path, capsys):
-  flags = [f'--videos={videos}', f'--out={tmp_path / "out"}', '--', '--runner=DaskRunner']
+  flags = [f'--videos={videos}', f'--output={tmp_path / "out"}', '--', '--runner=DaskRunner']
   assert apache_beam.main(['extract', *flags]) == 1
   assert '--engine=dask://' in capsys.readouterr().err
   assert not (tmp_path / 'out').exists()
@@ -117,6 +117,6 @@ def test_beams_own_dask_runner_is_refused(videos, tmp_path, capsys):
 
 def test_results_that_a_runner_loses_are_an_error(videos, tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(beam.io, 'WriteToText', lambda path: beam.Map(str))
-  flags = [f'--videos={videos}', f'--out={tmp_path}', '--streams=image:random_sequence@every=5']
+  flags = [f'--videos={videos}', f'--output={tmp_path}', '--streams=image:random_sequence@every=5']
   assert apache_beam.main(['extract', *flags, *FLAGS]) == 1
   assert '6 of 6 videos' in capsys.readouterr().err

@@ -44,11 +44,11 @@ def test_summary_notes_unknown_words(source, capsys):
 
 def test_a_leaking_vocabulary_is_reported(source, capsys):
   page = source / 'page.html'
-  borrowed = [a for a in arguments(source) if not a.startswith(('--min_count', '--out'))]
+  borrowed = [a for a in arguments(source) if not a.startswith(('--min_count', '--output'))]
   for command, flags in (
     (main, [*arguments(source), '--leak_words_of=validation,test']),
     (inspect, [str(source / 'out'), f'--html={page}']),
-    (main, [*borrowed, f'--vocabulary={source / "out"}', f'--out={source / "again"}']),
+    (main, [*borrowed, f'--vocabulary={source / "out"}', f'--output={source / "again"}']),
   ):
     assert command(flags) == 0
     assert re.search('leaks.*val and test', capsys.readouterr().out), flags
@@ -87,7 +87,7 @@ def test_errors_are_one_line(source, capsys):
     assert main([*arguments(source), option]) == 1
     assert text in capsys.readouterr().err
   (source / 'file').write_text('')
-  assert main([*arguments(source), '--missing=skip', f'--out={source}/file/x']) == 1
+  assert main([*arguments(source), '--missing=skip', f'--output={source}/file/x']) == 1
   assert f'{source}/file' in capsys.readouterr().err
   with pytest.raises(SystemExit) as caught:
     main(['--format=coco'])

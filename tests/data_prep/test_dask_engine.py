@@ -55,7 +55,7 @@ def client(cluster, engine):
 def features(videos, tmp_path_factory) -> pathlib.Path:
   """Features extracted in this process."""
   out = tmp_path_factory.mktemp('features')
-  flags = [f'--videos={videos}', f'--streams={STREAMS}', f'--out={out}', '--pool=threads']
+  flags = [f'--videos={videos}', f'--streams={STREAMS}', f'--output={out}', '--pool=threads']
   assert extract.main(flags) == 1
   return out
 
@@ -91,7 +91,7 @@ def open_missing(path: str) -> None:
 
 def test_features_are_the_same(videos, features, engine, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  flags = [f'--engine={engine}', f'--videos={videos}', f'--streams={STREAMS}', '--out=relative']
+  flags = [f'--engine={engine}', f'--videos={videos}', f'--streams={STREAMS}', '--output=relative']
   assert apache_beam.main(['extract', *flags]) == 1
   assert_same_features(features, tmp_path / 'relative')
 
@@ -128,11 +128,11 @@ def test_records_are_the_same_when_a_worker_is_killed(features, engine, tmp_path
     f'--readers=image={__name__}:DyingReader',
     *('--optional=sound', '--min_count=1', '--name=cats', '--shard_mb=0.003'),
   ]
-  assert build.main([*flags, f'--out={tmp_path / "local"}']) == 0
+  assert build.main([*flags, f'--output={tmp_path / "local"}']) == 0
   kill = features / 'image' / 'kill'
   kill.touch()
   out = tmp_path / 'cluster'
-  assert apache_beam.main(['build', f'--engine={engine}', *flags, f'--out={out}']) == 0
+  assert apache_beam.main(['build', f'--engine={engine}', *flags, f'--output={out}']) == 0
   assert not kill.exists()
   local = files_below(tmp_path / 'local')
   assert sum('train.array_record' in name for name in local) > 1
@@ -182,13 +182,13 @@ def test_a_machine_without_this_package_is_named(engine, monkeypatch):
 def test_a_wrong_address_is_named(address, videos, tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(dask_engine, '_CONNECT_S', 1)
   out = tmp_path / 'out'
-  flags = [f'--engine={address}', f'--videos={videos}', f'--out={out}']
+  flags = [f'--engine={address}', f'--videos={videos}', f'--output={out}']
   assert apache_beam.main(['extract', *flags]) == 1
   assert f'--engine={address}' in capsys.readouterr().err
   assert not out.exists()
 
 
 def test_flags_of_beam_do_not_go_with_an_engine(videos, tmp_path, capsys):
-  flags = ['--engine=dask://127.0.0.1:1', f'--videos={videos}', f'--out={tmp_path}']
+  flags = ['--engine=dask://127.0.0.1:1', f'--videos={videos}', f'--output={tmp_path}']
   assert apache_beam.main(['extract', *flags, '--', '--runner=FlinkRunner']) == 1
   assert '--runner=FlinkRunner' in capsys.readouterr().err

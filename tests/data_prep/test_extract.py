@@ -18,7 +18,7 @@ def run(*arguments) -> int:
 
 def test_command(clips, tmp_path, capsys):
   streams = '--streams=image:random_sequence,places:random_regions'
-  options = (f'--videos={clips}', f'--out={tmp_path}', streams, '--uniform=6')
+  options = (f'--videos={clips}', f'--output={tmp_path}', streams, '--uniform=6')
   assert run(*options) == 0
   assert '4 videos extracted, 0 damaged in part, 0 failed' in capsys.readouterr().out
   assert json.loads((tmp_path / 'image' / 'stream.json').read_text()) == {
@@ -56,7 +56,7 @@ def test_bad_files_are_named_and_the_others_extracted(clips, tmp_path, capsys):
   (folder / 'deep' / 'empty.avi').touch()
   (folder / 'text.mp4').write_text('no video')
   (folder / 'notes.txt').write_text('not looked at')
-  options = (f'--videos={folder}', f'--out={out}', '--streams=image:random_vector')
+  options = (f'--videos={folder}', f'--output={out}', '--streams=image:random_vector')
   assert run(*options) == 1
   printed = capsys.readouterr().out
   assert '1 videos extracted, 0 damaged in part, 2 failed' in printed
@@ -89,7 +89,7 @@ def test_bad_files_are_named_and_the_others_extracted(clips, tmp_path, capsys):
   ],
 )
 def test_bad_options_are_one_line(clips, tmp_path, capsys, options, message):
-  assert run(f'--videos={clips}', f'--out={tmp_path}', *options) == 1
+  assert run(f'--videos={clips}', f'--output={tmp_path}', *options) == 1
   error = capsys.readouterr().err
   assert message in error
   assert error.count('\n') == 1
@@ -99,7 +99,7 @@ def test_bad_options_are_one_line(clips, tmp_path, capsys, options, message):
 def test_two_files_with_the_same_id(tmp_path, capsys):
   for name in ('a.mp4', 'a.avi'):
     (tmp_path / name).touch()
-  assert run(f'--videos={tmp_path}', f'--out={tmp_path / "out"}') == 1
+  assert run(f'--videos={tmp_path}', f'--output={tmp_path / "out"}') == 1
   assert "both would be video 'a'" in capsys.readouterr().err
 
 
@@ -118,7 +118,7 @@ def test_bad_files_do_not_stop_the_others(tmp_path, capsys):
   (folder / 'noise.mp4').write_bytes(np.random.default_rng(0).bytes(5000))
   (folder / 'headless.mp4').write_bytes(good[: good.index(b'moov')])
   streams = 'image:random_sequence@every=5,parts:random_vector@uniform=3,sound:random_sound'
-  assert run(f'--videos={folder}', f'--out={tmp_path / "out"}', f'--streams={streams}') == 1
+  assert run(f'--videos={folder}', f'--output={tmp_path / "out"}', f'--streams={streams}') == 1
   assert '4 videos extracted, 0 damaged in part, 4 failed, 3 without sound' in (
     capsys.readouterr().out
   )
@@ -149,7 +149,7 @@ def test_frames_and_pictures(tmp_path, capsys):
   videos, out = picture_files(tmp_path / 'videos'), tmp_path / 'out'
   (videos / 'v1' / 'frame3.png').write_bytes(b'')
   streams = 'image:random_sequence@every=5,some:random_vector@fps=2,sound:random_sound'
-  options = (f'--videos={videos}', f'--out={out}', f'--streams={streams}')
+  options = (f'--videos={videos}', f'--output={out}', f'--streams={streams}')
   assert run(*options) == 1
   error = capsys.readouterr().err
   assert "v1: stream 'some'" in error
@@ -180,7 +180,7 @@ def test_frames_give_the_features_of_their_video(tmp_path):
   whole.mkdir()
   video_files.write_video(whole / 'v1.mp4', video_files.ramp(12))
   for name, videos in (('of_frames', frames / 'v1'), ('of_video', whole)):
-    options = (f'--videos={videos}', f'--out={tmp_path / name}', '--pictures=frames')
+    options = (f'--videos={videos}', f'--output={tmp_path / name}', '--pictures=frames')
     assert run(*options, '--streams=image:random_sequence', '--every=1') == 0
   of_frames, of_video = (
     np.load(tmp_path / name / 'image' / 'v1.npy') for name in ('of_frames', 'of_video')

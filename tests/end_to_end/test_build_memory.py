@@ -23,7 +23,7 @@ sys.exit(code)
 def peak_mib(folder: pathlib.Path, features: pathlib.Path, out: str) -> float:
   given = [
     *('--format=csv', f'--annotations={folder}/clips.csv', '--min_count=1', '--missing=skip'),
-    *(f'--features=image={features}', f'--out={folder / out}', '--shard_mb=16'),
+    *(f'--features=image={features}', f'--output={folder / out}', '--shard_mb=16'),
   ]
   command = [sys.executable, '-c', BUILD, *given]
   done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=True)

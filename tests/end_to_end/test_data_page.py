@@ -86,7 +86,7 @@ def files(tmp_path, monkeypatch):
 
 def build(options: str, *more: str):
   # Few videos of each data set, hence not of its published size.
-  done = main([*shlex.split(options), *more, '--out=out', '--counts=warn', '--min_count=1'])
+  done = main([*shlex.split(options), *more, '--output=out', '--counts=warn', '--min_count=1'])
   assert done == 0
   return read_manifest('out')
 

@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 import configs
 from vidcap_jax import config_files
+from vidcap_jax.cli import commands
 from vidcap_jax.training import checks
 from vidcap_jax.variants import each_variant
 
@@ -32,7 +33,7 @@ FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
   *('no-nanny', 'nthreads', 'nworkers', 'partition', 'prefix', 'requeue', 'runner', 'setup_file'),
   *('no-deps', 'target', 'user', 'worker'),
-  *('feats_dir', 'train_only', 'use_box'),
+  *('beam_size', 'feats_dir', 'lr', 'train_only', 'use_box'),
 }
 
 
@@ -79,6 +80,14 @@ def test_modules_that_are_run(page):
     path = module_path(name)
     if path is None or (path.name == '__init__.py' and not path.with_name('__main__.py').exists()):
       wrong.append(name)
+  assert not wrong
+
+
+@each_page
+def test_subcommands(page):
+  named = re.findall(r'(?<![\w/.-])vidcap (studies )?([a-z]\w*)', page.read_text())
+  known = {command.name for command in commands.COMMANDS}
+  wrong = [name for study, name in named if name not in (commands.STUDIES if study else known)]
   assert not wrong
 
 

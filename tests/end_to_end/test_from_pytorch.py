@@ -45,7 +45,7 @@ def run(tmp_path, monkeypatch, capsys):
     PROJECTS[project]()
     found = []
     for command in sections()[project]:
-      out = next(word for word in command if word.startswith('--out=')).partition('=')[2]
+      out = next(word for word in command if word.startswith('--output=')).partition('=')[2]
       # The files here are a few videos of each data set, hence not of its published size.
       done = main([*command[3:], '--counts=warn', '--min_count=1'])
       assert done == 0, capsys.readouterr().err

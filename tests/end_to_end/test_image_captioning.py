@@ -50,12 +50,12 @@ def folder(tmp_path_factory) -> pathlib.Path:
     lists.append(folder / f'Flickr_8k.{split}Images.txt')
     lists[-1].write_text(''.join(f'{name_of(i)}\n' for i in places))
   streams = ','.join(f'{name}:{extractor}@every=1' for name, extractor in STREAMS.items())
-  flags = [f'--videos={folder / "Images"}', f'--out={folder / "features"}', '--pool=threads']
+  flags = [f'--videos={folder / "Images"}', f'--output={folder / "features"}', '--pool=threads']
   assert extract.main([*flags, f'--streams={streams}']) == 0
   features = ','.join(f'{name}={folder / "features" / name}' for name in STREAMS)
   flags = [f'--annotations={folder / "captions.txt"}', f'--features={features}', '--min_count=1']
   flags.append(f'--splits={",".join(map(str, lists))}')
-  assert build.main(['--format=flickr', f'--out={folder / "data"}', *flags]) == 0
+  assert build.main(['--format=flickr', f'--output={folder / "data"}', *flags]) == 0
   return folder
 
 

@@ -54,7 +54,7 @@ def data(sources) -> pathlib.Path:
     f'--features=image={sources / "features.csv"}',
     '--readers=image=examples.extending.feature_format:CsvReader',
     '--min_count=1',
-    f'--out={sources / "data"}',
+    f'--output={sources / "data"}',
   ]
   assert build(arguments) == 0
   return sources / 'data'

@@ -1,10 +1,26 @@
+import contextlib
 import sys
+from collections.abc import Iterator
 
 import pytest
 from absl import app, flags
 
 from vidcap_jax import main
+from vidcap_jax.cli import commands
 from vidcap_jax.cli import flags as command_line
+
+
+@contextlib.contextmanager
+def _parsed_once() -> Iterator[None]:
+  """Afterwards all flags have their defaults again."""
+  try:
+    yield
+  finally:
+    for name in list(flags.FLAGS):
+      if name.startswith('config.'):
+        delattr(flags.FLAGS, name)
+    for flag in flags.FLAGS.get_flags_for_module(command_line):
+      flag.unparse()
 
 
 @pytest.fixture
@@ -14,18 +30,29 @@ def command(monkeypatch, capsys):
   def run(*arguments: str):
     argv = ['vidcap_jax.main', *arguments]
     monkeypatch.setattr(sys, 'argv', argv)
-    try:
-      with pytest.raises(SystemExit) as exited:
-        app.run(main.main, argv, flags_parser=command_line.parse)
-    finally:
-      for name in list(flags.FLAGS):
-        if name.startswith('config.'):
-          delattr(flags.FLAGS, name)
-      for flag in flags.FLAGS.get_flags_for_module(command_line):
-        flag.unparse()
-    code, (out, err) = exited.value.code, capsys.readouterr()
-    if isinstance(code, str):  # what the interpreter would do
-      code, err = 1, err + code + '\n'
-    return code or 0, out, err
+    with _parsed_once(), pytest.raises(SystemExit) as exited:
+      app.run(main.main, argv, flags_parser=command_line.parse)
+    return _ended(exited.value.code, capsys)
 
   return run
+
+
+@pytest.fixture
+def vidcap(monkeypatch, capsys):
+  """Runs the command ``vidcap``; (exit code, stdout, stderr)."""
+
+  def run(*arguments: str):
+    monkeypatch.setattr(sys, 'argv', ['/bin/vidcap', *arguments])
+    monkeypatch.setattr(sys, 'path', list(sys.path))
+    with _parsed_once(), pytest.raises(SystemExit) as exited:
+      sys.exit(commands.main())
+    return _ended(exited.value.code, capsys)
+
+  return run
+
+
+def _ended(code: int | str | None, capsys: pytest.CaptureFixture) -> tuple[int, str, str]:
+  out, err = capsys.readouterr()
+  if isinstance(code, str):  # what the interpreter would do
+    return 1, out, err + code + '\n'
+  return code or 0, out, err

@@ -35,6 +35,41 @@ def write(tmp_path):
   return write_file
 
 
+def test_the_files_of_the_project_are_found_from_any_folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  config = config_files.load_config('configs/quickstart.py:runlocal')
+  assert config.data.recipe.videos == 60
+  assert config_files.current_source('configs/quickstart.py:x') == 'configs/quickstart.py:x'
+  assert config_files.find_file('configs/quickstart.py').is_absolute()
+
+
+def test_the_current_folder_comes_first(write, tmp_path, monkeypatch):
+  (tmp_path / 'configs').mkdir()
+  write(COMPLETE, 'configs/quickstart.py')
+  monkeypatch.chdir(tmp_path)
+  assert config_files.load('configs/quickstart.py').VOCABULARY == 7
+
+
+@pytest.mark.parametrize(
+  ('path', 'words'),
+  [
+    ('configs/quickstrt.py', 'configs/quickstart.py'),
+    ('msvd_stat.py', 'configs/msvd_stats.py'),
+    ('zzz.py', 'no such file$'),
+    ('other/configs/quickstart.py', 'did you mean configs/quickstart.py'),
+  ],
+)
+def test_a_file_that_does_not_exist(path, words, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(ConfigError, match=f'^--config={path}: .*{words}'):
+    config_files.load(path)
+
+
+def test_a_file_that_is_not_python(write):
+  with pytest.raises(ConfigError, match='mine.txt: not a Python file'):
+    config_files.load(write(COMPLETE, 'mine.txt'))
+
+
 def test_a_complete_file_is_a_module(write):
   module = config_files.load(write(COMPLETE))
   assert module.get_config('b') == 'b'

@@ -57,5 +57,5 @@ def test_objects_of_the_wrong_kind(own):
 @pytest.mark.parametrize('form', ['youtube', 'nowhere:read'])
 def test_build_refuses_an_unknown_format_before_it_reads(capsys, form):
   with pytest.raises(SystemExit):
-    build([f'--format={form}', '--annotations=a', '--features=image=b', '--out=c'])
+    build([f'--format={form}', '--annotations=a', '--features=image=b', '--output=c'])
   assert form in capsys.readouterr().err.splitlines()[-1]

@@ -84,7 +84,7 @@ def test_disk_errors_become_user_errors(number, message):
   ('flag', 'number', 'message'),
   [
     ('--output', errno.EROFS, "'/w/x'.*writable.*--output$"),
-    ('--out', errno.ENOSPC, "'/w/x'.*space$"),
+    ('--output', errno.ENOSPC, "'/w/x'.*space$"),
     (None, errno.EROFS, "'/w/x'.*writable$"),
   ],
 )

@@ -35,6 +35,8 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
       "--config=configs/quickstart.py:tset: .*'tset'.* model=temporal, model=spatial, ",
     ),
     (['--confg=x'], "Unknown command line flag 'confg'. Did you mean: config"),
+    ([CONFIG, '--lr=3'], r'--lr; .* --config.optimizer.learning_rate=3\?'),
+    ([CONFIG, '--config.lr=3'], r'--config.lr: .* optimizer.learning_rate\?'),
     (['--mode=trian'], '--mode=trian: value should be one of <train|evaluate|predict|export>'),
     (['word'], "unknown argument 'word'; flags look like --name=value"),
     ([CONFIG, '--workdir=W', '--num_processes=2'], '--coordinator, --process_id'),
@@ -62,7 +64,7 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
     (['--mode=evaluate', '--checkpoint=/nowhere,'], '--checkpoint=/nowhere,: .*comma'),
     (['--mode=evaluate', f'--checkpoint={ROOT}'], 'no checkpoint in this folder; give a workdir'),
     (['--mode=predict', '--checkpoint=/nowhere'], '--mode=predict needs --inputs'),
-    (['--mode=export', '--checkpoint=/nowhere'], '--mode=export needs --out'),
+    (['--mode=export', '--checkpoint=/nowhere'], '--mode=export needs --output'),
     (['--mode=compile', CONFIG], '--mode=compile needs --topology'),
     (['--mode=compile', CONFIG, '--topology=v9:2x4'], 'v9.*known: v4, v5e'),
     (['--mode=compile', CONFIG, '--topology=v5e:8'], 'v5e:8.*2 axes'),
@@ -72,12 +74,8 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
     ),
     ([CONFIG, '--workdir=W', '--topology=v5e:2x4'], '--topology is for --mode=compile'),
     (
-      ['--mode=evaluate', '--checkpoint=W', '--out=D'],
-      '--out is for --mode=export, not for evaluate: name the folder with --output',
-    ),
-    (
-      ['--mode=export', '--checkpoint=W', '--out=D', '--output=D'],
-      '--output is for --mode=evaluate and compile, not for export: .*--out',
+      ['--mode=predict', '--checkpoint=W', '--inputs=I', '--out=D'],
+      '--output is for --mode=evaluate, compile and export, not for predict: .*> FILE',
     ),
     (
       ['--mode=predict', '--checkpoint=W', '--inputs=a.npy', '--data=D'],
@@ -87,7 +85,10 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
       ['--mode=evaluate', '--checkpoint=W', CONFIG],
       '--config is for --mode=train and compile, not for evaluate: the checkpoint',
     ),
-    ([CONFIG, '--workdir=W', '--checkpoint=C'], '--checkpoint is for --mode=evaluate and predict'),
+    (
+      [CONFIG, '--workdir=W', '--checkpoint=C'],
+      '--checkpoint is for --mode=evaluate, predict and export,',
+    ),
     ([CONFIG, '--workdir=W', '--decode=beam=2'], r'--decode is for .*: set --config.decode.KEY'),
     (
       ['--mode=predict', '--checkpoint=/nowhere', '--inputs=a.mp4'],
@@ -180,7 +181,7 @@ def test_a_fallback(command, tiny_run, tiny_data, tmp_path, monkeypatch):
 
 
 def test_an_export(command, tiny_run, tmp_path):
-  flags = ['--mode=export', f'--out={tmp_path / "out"}']
+  flags = ['--mode=export', f'--output={tmp_path / "out"}']
   code, out, _ = command(*flags, f'--checkpoint={tiny_run}', '--decode=beam=3')
   assert (code, out.startswith(f'{tmp_path / "out"}: greedy and beam')) == (0, True)
   manifest = json.loads((tmp_path / 'out' / 'manifest.json').read_text())
@@ -189,7 +190,7 @@ def test_an_export(command, tiny_run, tmp_path):
   code, _, err = command(*flags, f'--checkpoint={tiny_run}')
   assert (code, err) == (
     1,
-    f'error: --out={tmp_path / "out"}: not an empty folder; name a new one\n',
+    f'error: --output={tmp_path / "out"}: not an empty folder; name a new one\n',
   )
   code, _, err = command(*flags, f'--checkpoint={tiny_run},{tiny_run}')
   assert code == 1
@@ -201,10 +202,10 @@ def test_a_disk_that_fails_is_told_for_the_mode(command, tiny_run, monkeypatch):
     raise OSError(errno.EROFS, 'Read-only file system', '/ro/x')
 
   monkeypatch.setattr(restore, 'restore', fail)
-  for mode, flag in (('evaluate', '--output'), ('export', '--out')):
-    code, _, err = command(f'--mode={mode}', f'--checkpoint={tiny_run}', f'{flag}={tiny_run}/new')
+  for mode in ('evaluate', 'export'):
+    code, _, err = command(f'--mode={mode}', f'--checkpoint={tiny_run}', f'--output={tiny_run}/new')
     assert code == 1
-    assert err.endswith(f"'/ro/x'; make the folder writable, or use another {flag}\n")
+    assert err.endswith("'/ro/x'; make the folder writable, or use another --output\n")
 
 
 def test_a_missing_java_is_found_before_training(command, tiny_data, tmp_path, monkeypatch):

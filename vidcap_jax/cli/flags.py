@@ -9,8 +9,10 @@ from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from vidcap_jax import config_files
+from vidcap_jax.cli import pytorch_names
 from vidcap_jax.config_keys import all_keys, unknown_key
 from vidcap_jax.errors import UserError
+from vidcap_jax.program_name import COMMAND, started_by_vidcap
 
 
 class _ConfigParser(flags.ArgumentParser):
@@ -66,8 +68,10 @@ OUTPUT = flags.DEFINE_string(
   'output',
   None,
   'evaluate: results; default WORKDIR/eval/SPLIT of the last stage, WORKDIR/eval/STAGE/SPLIT of '
-  'others. compile: folder for the text of each program and for report.json; default: none.',
+  'others. export: a new folder; see docs/export.md. compile: folder for the text of each program '
+  'and for report.json; default: none.',
 )
+flags.DEFINE_alias('out', 'output')  # the name that export had
 INPUTS = flags.DEFINE_string(
   'inputs',
   None,
@@ -84,7 +88,6 @@ PICTURES = flags.DEFINE_enum(
 FRAME_RATE = flags.DEFINE_string(
   'frame_rate', None, 'predict: frames a second of videos whose frames are pictures.'
 )
-OUT = flags.DEFINE_string('out', None, 'export: a new folder; see docs/export.md.')
 DECODE = flags.DEFINE_multi_string(
   'decode',
   [],
@@ -145,21 +148,23 @@ START_TIMEOUT = flags.DEFINE_float(
 
 
 # The flags that each mode needs, and those that it reads too.
-_NEEDED = {
+NEEDED = {
   'train': (CONFIG, WORKDIR),
   'evaluate': (CHECKPOINT,),
   'predict': (CHECKPOINT, INPUTS),
-  'export': (CHECKPOINT, OUT),
+  'export': (CHECKPOINT, OUTPUT),
   'compile': (CONFIG, TOPOLOGY),
 }
-_READ = {
+READ = {
   'train': (PROFILE, PRINT_CONFIG),
   'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
   'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
   'compile': (DATA, OUTPUT, STAGE, PROGRAMS, EFFORT, BATCH, COMPILE_TIMEOUT, REPORTS),
   'export': (WEIGHTS, DECODE),  # export accepts --weights to report that it takes one checkpoint
 }
-
+# Modes that several processes run together, and the flags that connect these.
+JOB_MODES = ('train', 'evaluate', 'predict')
+JOB_FLAGS = (COORDINATOR, NUM_PROCESSES, PROCESS_ID, PEER_TIMEOUT, START_TIMEOUT)
 
 _OF_CHECKPOINT = {
   'config': 'the checkpoint has its own; decoding is changed by --decode=KEY=VALUE',
@@ -171,25 +176,27 @@ _INSTEAD = {
     'data': 'name the data set with --config.data.dir',
     'decode': 'set --config.decode.KEY',
     'checkpoint': 'start from another run with --config.train.init_from',
+    'output': 'name the folder with --workdir',
   },
-  'evaluate': {**_OF_CHECKPOINT, 'out': 'name the folder with --output'},
-  'predict': _OF_CHECKPOINT,
+  'evaluate': _OF_CHECKPOINT,
+  'predict': {**_OF_CHECKPOINT, 'output': 'captions are printed, so redirect them: > FILE'},
   'compile': {'workdir': 'nothing is trained', 'decode': 'set --config.decode.KEY'},
-  'export': {**_OF_CHECKPOINT, 'output': 'name the folder with --out'},
+  'export': _OF_CHECKPOINT,
 }
 
 
 def check() -> None:
   """UserError for a flag that the mode needs and lacks, or has and does not read."""
   mode = MODE.value
-  for flag in (CONFIG,) if prints_config() else _NEEDED[mode]:
+  for flag in (CONFIG,) if prints_config() else NEEDED[mode]:
     required(flag)
-  reads = {m: [flag.name for flag in (*_NEEDED[m], *_READ[m])] for m in _READ}
+  reads = {m: [flag.name for flag in (*NEEDED[m], *READ[m])] for m in READ}
   for name in sorted({*itertools.chain(*reads.values())} - {*reads[mode]}):
     if flags.FLAGS[name].present:
-      modes = ' and '.join(m for m, names in reads.items() if name in names)
+      *others, last = [m for m, names in reads.items() if name in names]
+      modes = f'{", ".join(others)} and {last}' if others else last
       hint = _INSTEAD[mode].get(name, 'leave it out')
-      raise UserError(f'--{name} is for --mode={modes}, not for {mode}: {hint}')
+      raise UserError(f'--{name} is for {_mode_text(modes)}, not for {mode}: {hint}')
 
 
 def prints_config() -> bool:
@@ -200,8 +207,13 @@ def prints_config() -> bool:
 def required(flag: flags.FlagHolder):
   """The flag's value; UserError where it is not given."""
   if flag.value is None:
-    raise UserError(f'--mode={MODE.value} needs --{flag.name}; see --help')
+    raise UserError(f'{_mode_text(MODE.value)} needs --{flag.name}; see --help')
   return flag.value
+
+
+def _mode_text(mode: str) -> str:
+  """How the user names a mode: ``--mode=train``, or ``vidcap train`` if that was typed."""
+  return f'{COMMAND} {mode}' if started_by_vidcap() else f'--mode={mode}'
 
 
 def weights() -> list[float] | None:
@@ -232,6 +244,8 @@ def parse(argv: list[str]) -> list[str]:
     sys.exit(0)
   except UserError as error:
     sys.exit(f'error: {error}')
+  except flags.UnrecognizedFlagError as error:
+    sys.exit(f'error: {_unknown_flag(error)}')
   except flags.Error as error:
     # absl raises its own error for one of the config file.
     own = isinstance(error.__context__, UserError)
@@ -318,6 +332,20 @@ def _unknown_keys(argv: list[str]) -> list[str]:
   known = list(all_keys(config))
   for section, defaults in _section_defaults(config).items():
     known += [key for key in all_keys(defaults, f'{section}.') if key not in known]
-  return [
-    unknown_key(f'--config.{key}', key, known) for key in _config_flags(argv) if key not in known
-  ]
+  names = {key.rpartition('.')[2] for key in known}
+  problems = []
+  for key in _config_flags(argv):
+    meant = pytorch_names.key_of(key)
+    if meant in known and key.rpartition('.')[2] not in names:
+      problems.append(unknown_key(f'--config.{key}', meant, [meant]))
+    elif key not in known:
+      problems.append(unknown_key(f'--config.{key}', key, known))
+  return problems
+
+
+def _unknown_flag(error: flags.UnrecognizedFlagError) -> str:
+  """The message about a flag that does not exist, with what to use in its place."""
+  config, mode = flags.FLAGS[CONFIG.name].value, str(flags.FLAGS[MODE.name].value)
+  value = error.flagvalue.partition('=')[2]  # absl has the whole argument there
+  instead = pytorch_names.instead_of(error.flagname, value, mode, list(all_keys(config or {})))
+  return f'there is no flag --{error.flagname}; {instead}' if instead else _last_line(error)

@@ -130,7 +130,7 @@ def export_mode() -> int:
   if len(paths) > 1:
     raise UserError('--mode=export takes one checkpoint, not an ensemble')
   (first,) = _restored(paths, _mesh())
-  export.export(first, pathlib.Path(required(command_line.OUT)))
+  export.export(first, pathlib.Path(required(command_line.OUTPUT)))
   return 0
 
 
@@ -178,6 +178,6 @@ RESULTS = {
   'train': '--workdir',
   'evaluate': '--output',
   'predict': None,
-  'export': '--out',
+  'export': '--output',
   'compile': '--output',
 }

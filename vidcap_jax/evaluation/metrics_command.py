@@ -24,11 +24,12 @@ from vidcap_jax.evaluation.metrics import (
 )
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_output
+from vidcap_jax.program_name import program_name
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.evaluation.metrics',
+    prog=program_name('vidcap_jax.evaluation.metrics'),
     description='Scores captions against references: BLEU-1..4, METEOR, ROUGE-L, CIDEr.',
     epilog=caption_files.FORMS,
     formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -71,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = _parser().parse_args(arguments)
+  options = make_parser().parse_args(arguments)
   logging.basicConfig(format='%(message)s')
   names = options.metrics.split(',')
   try:

@@ -87,10 +87,10 @@ def _check(folder: pathlib.Path, wanted: Mapping) -> None:
       requested = ', '.join(f'{k} {wanted[k]!r}' for k in keys)
       raise FolderError(
         f'{file}: the features there were made in another way (now: {requested}); '
-        'give another --out, or remove that folder'
+        'give another --output, or remove that folder'
       )
   elif folder.is_dir() and any(folder.glob('*.npy')):
-    raise FolderError(f'{folder}: holds features without {SIDECAR}; give another --out')
+    raise FolderError(f'{folder}: holds features without {SIDECAR}; give another --output')
 
 
 def read_json(path: pathlib.Path) -> dict:

@@ -62,7 +62,7 @@ def export(restored: Restored, out: pathlib.Path) -> None:
   """
   require_captioner(restored)
   if out.exists() and (not out.is_dir() or any(out.iterdir())):
-    raise UserError(f'--out={out}: not an empty folder; name a new one')
+    raise UserError(f'--output={out}: not an empty folder; name a new one')
   settings = {method: decode_settings(restored.config.decode, method) for method in METHODS}
   partial = out.with_name(out.name + '.partial')
   shutil.rmtree(partial, ignore_errors=True)

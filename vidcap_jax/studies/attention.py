@@ -22,6 +22,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import attention_figure, pages, videos
 from vidcap_jax.studies.drawing import figure, shown
 from vidcap_jax.studies.panels import load_gallery
@@ -108,9 +109,9 @@ def _save_arrays(path: pathlib.Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def make_parser() -> argparse.ArgumentParser:
-  """The parser of the command's flags."""
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.attention',
+    prog=program_name('vidcap_jax.studies.attention'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -119,7 +120,7 @@ def make_parser() -> argparse.ArgumentParser:
   videos.add_arguments(parser)
   add('--caption', metavar='TEXT', help='the caption to explain (default: the decoded ones)')
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
-  add('--output', required=True, metavar='DIR', help='folder to write to')
+  add('--output', '--out', required=True, metavar='DIR', help='folder to write to')
   return parser
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import sanitise
 from vidcap_jax.files import check_output, write_json
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import cost_row, tables
 from vidcap_jax.studies.drawing import bars, check_plot, figure
 
@@ -163,9 +164,9 @@ def plot(rows: Sequence[dict[str, Any]], path: str) -> None:
   picture.savefig(path, dpi=150)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.cost',
+    prog=program_name('vidcap_jax.studies.cost'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -244,7 +245,7 @@ def _measure(rows: Sequence[Row], options: argparse.Namespace) -> list[dict[str,
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = _parser().parse_args(arguments)
+  options = make_parser().parse_args(arguments)
   try:
     rows = _rows(options)
     if options.json:

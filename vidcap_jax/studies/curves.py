@@ -1,7 +1,7 @@
 """Draws learning curves: the scores of runs while they trained.
 
-  python -m vidcap_jax.studies.curves --runs=runs/a,runs/b --out=curves.png
-  python -m vidcap_jax.studies.curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --out=curves.svg
+  python -m vidcap_jax.studies.curves --runs=runs/a,runs/b --output=curves.png
+  python -m vidcap_jax.studies.curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --output=curves.svg
 
 There is a panel for each metric and a line for each run, with its stages one after another. A
 folder of runs, such as that of ``--config.seeds``, means all of them.
@@ -15,6 +15,7 @@ from typing import Any
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies.drawing import figure
 from vidcap_jax.training.metric_log import read_metric_log
 
@@ -96,10 +97,10 @@ def _mark_stages(axes: Any, curves: Sequence[Sequence[tuple[int, float, str]]]) 
       axes.annotate(f' {after}', (step, 0.02), xycoords=('data', 'axes fraction'), color='grey')
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.curves',
+    prog=program_name('vidcap_jax.studies.curves'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -110,10 +111,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     '--metrics', type=split, default=METRICS, metavar='NAME,…', help=f'default {",".join(METRICS)}'
   )
   add('--kind', default='val', help="a split's scores, or train (loss, reward …); default val")
-  add('--out', required=True, metavar='FILE', help='.png, .pdf or .svg')
-  options = parser.parse_args(arguments)
+  add('--output', '--out', dest='out', required=True, metavar='FILE', help='.png, .pdf or .svg')
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   try:
-    check_output('--out', options.out)
+    check_output('--output', options.out)
     panels = [(options.kind, metric) for metric in options.metrics]
     draw(workdirs(options.runs), panels, options.out)
   except (UserError, OSError, ValueError, ModuleNotFoundError) as error:

@@ -20,6 +20,7 @@ from vidcap_jax.features.picture_files import Source
 from vidcap_jax.features.video import clock_of
 from vidcap_jax.files import write_json, write_text
 from vidcap_jax.html_page import document, text
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import pages, run_captions
 from vidcap_jax.studies.drawing import shown
 from vidcap_jax.studies.run_captions import RunCaptions
@@ -177,10 +178,10 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
   write_json(output / 'examples.json', {'runs': files, 'videos': rows}, False)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.examples',
+    prog=program_name('vidcap_jax.studies.examples'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -194,8 +195,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     '--references_shown', type=int, default=REFERENCES, metavar='N', help='(default: %(default)s)'
   )
   add('--videos', metavar='DIR', help='folder of the video files or frames, named by id')
-  add('--output', required=True, metavar='DIR', help='folder to write to')
-  options = parser.parse_args(arguments)
+  add('--output', '--out', required=True, metavar='DIR', help='folder to write to')
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   try:
     run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   except (UserError, ModuleNotFoundError, OSError) as error:

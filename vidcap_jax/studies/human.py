@@ -23,6 +23,7 @@ from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.features import video, video_stills
 from vidcap_jax.features.picture_files import Source
 from vidcap_jax.files import check_output, write_json
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import human_page, human_scores, human_sheets, run_captions
 from vidcap_jax.studies.drawing import bars, check_plot, figure
 from vidcap_jax.studies.human_page import Media
@@ -138,9 +139,9 @@ def plot(result: Mapping[str, Any], key: Key, path: str) -> None:
   picture.savefig(path, dpi=150)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.human',
+    prog=program_name('vidcap_jax.studies.human'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -157,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
   add('--points', type=int, default=5, help='the most of --task=rate (default: %(default)s)')
   add('--media', metavar='DIR', help='videos or folders of frames to show, by id')
   add('--seed', type=int, default=0, help='of the draw (default: %(default)s)')
-  add('--output', required=True, metavar='DIR', help='where to write')
+  add('--output', '--out', required=True, metavar='DIR', help='where to write')
   command = commands.add_parser('score', help='score the filled-in sheets')
   command.set_defaults(run=score)
   add = command.add_argument
@@ -172,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = _parser().parse_args(arguments)
+  options = make_parser().parse_args(arguments)
   try:
     options.run(options)
   except (UserError, ModuleNotFoundError, OSError) as error:

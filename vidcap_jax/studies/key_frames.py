@@ -22,6 +22,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import pages, videos
 from vidcap_jax.studies.drawing import figure, save, shown
 from vidcap_jax.studies.panels import CELL, LINE, Gallery, load_gallery, picture_of, show
@@ -222,10 +223,10 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> int:
   return failed
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.key_frames',
+    prog=program_name('vidcap_jax.studies.key_frames'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -233,8 +234,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
   videos.add_arguments(parser)
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
-  add('--output', required=True, metavar='DIR', help='folder to write to')
-  options = parser.parse_args(arguments)
+  add('--output', '--out', required=True, metavar='DIR', help='folder to write to')
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
     failed = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))

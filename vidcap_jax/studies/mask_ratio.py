@@ -39,6 +39,7 @@ from vidcap_jax.evaluation.meteor import Meteor
 from vidcap_jax.files import check_output
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.layers.attention import Edit
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies.drawing import check_plot, figure
 
 RATIOS = '0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1'
@@ -269,10 +270,10 @@ def plot(result: Mapping, path: str | pathlib.Path) -> None:
   picture.savefig(path, dpi=150)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.mask_ratio',
+    prog=program_name('vidcap_jax.studies.mask_ratio'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -286,6 +287,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--json', metavar='FILE', help='write all scores there')
   add('--plot', metavar='FILE', help='draw the curves there (.png, .pdf, .svg)')
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  parser = make_parser()
   options = parser.parse_args(arguments)
   logging.basicConfig(format='%(message)s')
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches

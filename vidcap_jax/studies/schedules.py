@@ -34,6 +34,7 @@ from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
 from vidcap_jax.objectives.cross_entropy import own_word_ratio, read_sampling
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies.passes import BASELINE, EVALUATION, PASSES, SAMPLE, TRAINING, Pass, observe
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.optimizer import make_schedule
@@ -222,16 +223,21 @@ def report(source: str) -> tuple[list[Row], list[str], list[str]]:
   return table, notes, problems
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.schedules',
+    prog=program_name('vidcap_jax.studies.schedules'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   parser.add_argument('--config', required=True, metavar='FILE[:VARIANT]')
   parser.add_argument('--json', metavar='FILE', help='also write the rows there')
-  options = parser.parse_args(arguments)
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   try:
     if options.json:
       check_output('--json', options.json)

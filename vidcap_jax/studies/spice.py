@@ -26,6 +26,7 @@ from typing import Any
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import OPTIONS, MetricError, major_version, require_java, tail
 from vidcap_jax.files import check_output, write_json
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import run_captions
 from vidcap_jax.studies.drawing import bars, check_plot, figure
 
@@ -218,9 +219,9 @@ def measure(options: argparse.Namespace) -> dict:
   return result
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.spice',
+    prog=program_name('vidcap_jax.studies.spice'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -244,7 +245,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = _parser().parse_args(arguments)
+  options = make_parser().parse_args(arguments)
   try:
     if options.json:
       check_output('--json', options.json)

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import listing, runs
 
 _PUBLISHED = pathlib.Path(__file__).with_name('published.json')
@@ -227,10 +228,10 @@ def as_json(tables: Sequence[Table], found: Sequence[runs.Run]) -> list[dict]:
   return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.tables',
+    prog=program_name('vidcap_jax.studies.tables'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
     epilog='To train a row: python -m vidcap_jax.main --config=CONFIG --config.data.dir=DIR '
@@ -242,7 +243,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument('--table', metavar='NUMBER', help='of the paper; default: all')
   parser.add_argument('--runs', metavar='DIR', help='a folder of workdirs, or a workdir')
   parser.add_argument('--json', metavar='FILE', help='also write the rows there')
-  options = parser.parse_args(arguments)
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   try:
     if options.paper is None:
       if options.table or options.runs or options.json:

@@ -28,6 +28,7 @@ from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation.evaluate import check_streams
 from vidcap_jax.files import check_output
+from vidcap_jax.program_name import program_name
 from vidcap_jax.progress import progress
 from vidcap_jax.studies import parts_of_speech
 from vidcap_jax.studies.drawing import bars, check_plot, figure
@@ -305,10 +306,10 @@ def run(options: argparse.Namespace) -> None:
     plot(results, names, options.plot)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The command's flags."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.word_classes',
+    prog=program_name('vidcap_jax.studies.word_classes'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
@@ -319,7 +320,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--json', metavar='FILE', help='write all numbers there')
   add('--plot', metavar='FILE', help='draw them there (.png, .pdf, .svg)')
-  options = parser.parse_args(arguments)
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
     run(options)

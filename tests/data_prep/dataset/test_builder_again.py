@@ -19,7 +19,7 @@ def test_same_inputs_give_the_same_bytes(source):
   command = [
     *(sys.executable, '-m', 'data_prep.build', '--format=csv', '--min_count=1', '--name=out'),
     *(f'--annotations={source}/clips.csv', f'--features=image={source}/image'),
-    f'--out={source}/again',
+    f'--output={source}/again',
   ]
   done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
   second = read_manifest(source / 'again')

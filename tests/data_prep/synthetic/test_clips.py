@@ -87,7 +87,7 @@ def test_other_arguments_are_refused(data_set, tmp_path):
 def test_too_many_captions_are_an_error(tmp_path, capsys, captions):
   """A star that waits has 12 captions; the error comes before anything is rendered."""
   out = tmp_path / 'shapes'
-  assert clips.main([f'--out={out}', f'--captions={captions}']) == 1
+  assert clips.main([f'--output={out}', f'--captions={captions}']) == 1
   error = capsys.readouterr().err
   assert f'--captions={captions}: ' in error
   assert '12' in error
@@ -99,7 +99,7 @@ def test_killed_runs_resume_to_the_same_data_set(data_set, tmp_path):
   streams = ','.join(f'{name}:{extractor}' for name, extractor in STREAMS.items())
   command = [
     *(sys.executable, '-m', 'data_prep.synthetic.clips'),
-    *(f'--out={out}', f'--videos={VIDEOS}', f'--streams={streams}'),
+    *(f'--output={out}', f'--videos={VIDEOS}', f'--streams={streams}'),
   ]
   for stage in ('videos/*5.mp4', 'features/audio/*7.npy', 'dataset/*'):
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
@@ -126,7 +126,7 @@ def test_command_reports_errors_in_one_line(tmp_path, capsys):
     ('--streams=image:resnet',): 'unknown extractor',
     ('--uniform=0',): 'uniform=0',
   }.items():
-    assert clips.main([f'--out={tmp_path / "x"}', *options]) == 1
+    assert clips.main([f'--output={tmp_path / "x"}', *options]) == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.count('\n') == 1

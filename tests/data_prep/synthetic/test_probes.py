@@ -57,6 +57,6 @@ def test_prepare_writes_a_data_set_and_its_truth(tmp_path, capsys):
     probes.prepare(tmp_path / 'p', 'key', 2, sizes)
   with pytest.raises(DataError, match=r'data_prep\.synthetic\.probes'):
     probes.read_truth(tmp_path / 'elsewhere' / 'dataset')
-  assert probes.main(['--probe=nothing', f'--out={tmp_path / "q"}']) == 1
+  assert probes.main(['--probe=nothing', f'--output={tmp_path / "q"}']) == 1
   assert 'unknown probe' in capsys.readouterr().err
   assert not (tmp_path / 'q').exists()

@@ -40,7 +40,7 @@ def test_what_is_wrong_with_several_is_found_before_any_is_read(
 
 def test_one_process_exports(command, monkeypatch):
   monkeypatch.setattr(jax, 'process_count', lambda: 2)
-  code, _, err = command('--mode=export', '--out=OUT', '--checkpoint=C')
+  code, _, err = command('--mode=export', '--output=OUT', '--checkpoint=C')
   assert (code, err.count('\n')) == (1, 1)
   assert re.search('^error: --mode=export .*one process.* 2: ', err)
 

@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 def test_error_names_what_to_fetch_and_where_to_put_it(folder, tmp_path, capsys):
   (tmp_path / 'videos').mkdir()
   (tmp_path / 'videos' / 'a.mp4').touch()
-  flags = [f'--videos={tmp_path / "videos"}', f'--out={tmp_path / "out"}', '--streams=a:mine']
+  flags = [f'--videos={tmp_path / "videos"}', f'--output={tmp_path / "out"}', '--streams=a:mine']
   assert extract.main(flags) == 1
   error = capsys.readouterr().err
   assert error.count('\n') == 1

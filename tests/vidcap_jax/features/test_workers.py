@@ -91,7 +91,7 @@ def test_extraction_continues_after_a_process_died(tmp_path):
   folder.mkdir()
   for name, level in (('a', 20), ('deadly', 200), ('z', 60)):
     video_files.write_video(folder / f'{name}.mp4', [video_files.gray(level)] * 3)
-  flags = [f'--videos={folder}', f'--out={tmp_path / "out"}', '--streams=image:mean_colour']
+  flags = [f'--videos={folder}', f'--output={tmp_path / "out"}', '--streams=image:mean_colour']
   command = [sys.executable, str(tmp_path / 'mine.py'), *flags]
   environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, sys.path))}
   done = subprocess.run(

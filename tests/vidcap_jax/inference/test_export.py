@@ -54,7 +54,7 @@ def test_models_that_cannot_be_exported(tmp_path):
   checkpoint = restored_of(ONE_STREAM)
   (tmp_path / 'full').mkdir()
   (tmp_path / 'full' / 'file').touch()
-  with pytest.raises(UserError, match='--out=.*empty'):
+  with pytest.raises(UserError, match='--output=.*empty'):
     export.export(checkpoint, tmp_path / 'full')
   embedding = dataclasses.replace(
     checkpoint, module=models.build({'name': 'embedding', 'streams': ('image',)}, V)

@@ -43,14 +43,14 @@ def test_a_folder_means_its_runs(runs):
 
 def test_the_picture(runs):
   pytest.importorskip('matplotlib')
-  curves.main([f'--runs={runs}', f'--out={runs}/curves.svg'])
+  curves.main([f'--runs={runs}', f'--output={runs}/curves.svg'])
   drawn = (runs / 'curves.svg').read_text()
   assert '<svg' in drawn
-  curves.main([f'--runs={runs}', '--kind=train', '--metrics=loss', f'--out={runs}/loss.png'])
+  curves.main([f'--runs={runs}', '--kind=train', '--metrics=loss', f'--output={runs}/loss.png'])
   assert (runs / 'loss.png').read_bytes().startswith(b'\x89PNG')
 
 
 def test_an_unknown_metric_lists_the_known_ones(runs):
   pytest.importorskip('matplotlib')
   with pytest.raises(SystemExit, match="'SPICE' of 'val'.* BLEU_4, CIDEr"):
-    curves.main([f'--runs={runs}', '--metrics=SPICE', f'--out={runs}/x.png'])
+    curves.main([f'--runs={runs}', '--metrics=SPICE', f'--output={runs}/x.png'])

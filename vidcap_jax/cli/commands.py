@@ -1,0 +1,196 @@
+"""The command ``vidcap``: one name for every module that is a command.
+
+  vidcap train --config=configs/quickstart.py --workdir=runs/quickstart
+  vidcap studies attention --checkpoint=runs/quickstart --output=attention
+
+A subcommand runs its module's ``main`` with the same flags and exit codes as ``python -m MODULE``,
+so flags are defined in the modules alone. Nothing that takes long to import is imported before the
+module is chosen. argparse's subparsers are not used: they need the parsers of all subcommands, and
+the flags of training are absl's, which reads --config.KEY.
+"""
+
+import ast
+import dataclasses
+import difflib
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import platform
+import sys
+import textwrap
+from collections.abc import Sequence
+
+from vidcap_jax import __version__
+from vidcap_jax.errors import UserError
+from vidcap_jax.program_name import COMMAND
+
+HELP = ('-h', '--help', '-help')
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+  """A subcommand.
+
+  Attributes:
+    name: as it is typed.
+    module: the module that it runs.
+    about: what it does, on one line.
+    mode: the ``--mode`` of ``vidcap_jax.main``; '' for other modules.
+  """
+
+  name: str
+  module: str
+  about: str
+  mode: str = ''
+
+
+MAIN = 'vidcap_jax.main'
+COMMANDS = (
+  Command('train', MAIN, 'train a captioner; the same command resumes', 'train'),
+  Command('evaluate', MAIN, 'caption and score a split of a data set', 'evaluate'),
+  Command('predict', MAIN, 'caption video files, pictures or features', 'predict'),
+  Command('export', MAIN, 'write the decoder for programs without this project', 'export'),
+  Command('compile', MAIN, 'memory and time of a run on chips that are not there', 'compile'),
+  Command('build', 'data_prep.build', 'make a data set from captions and features'),
+  Command('extract', 'data_prep.extract', 'make features from video files and pictures'),
+  Command('inspect', 'data_prep.inspect', 'show a data set and what is odd in it'),
+  Command('score', 'vidcap_jax.evaluation.metrics_command', 'score a captions file'),
+  Command('tables', 'vidcap_jax.studies.tables', "the papers' tables beside your runs"),
+  Command('studies', '', 'learning curves, attention and others; lists them'),
+  Command('completion', 'vidcap_jax.cli.completion', 'tab completion for bash, zsh and fish'),
+)
+# Modules of vidcap_jax/studies/ that are commands.
+STUDIES = (
+  *('attention', 'cost', 'curves', 'examples', 'human', 'key_frames', 'mask_ratio', 'schedules'),
+  *('spice', 'tables', 'word_classes'),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs a subcommand.
+
+  Args:
+    argv: the arguments; default: those of the command line.
+
+  Returns:
+    The exit code of the subcommand's module; 1 for an unknown subcommand.
+  """
+  name, *arguments = list(sys.argv[1:] if argv is None else argv) or ['--help']
+  _import_from_current_folder()
+  try:
+    if name in (*HELP, 'help'):
+      print(help_text())
+    elif name == '--version':
+      print(version_text())
+    elif name == 'studies':
+      return _run_study(arguments)
+    else:
+      command = find_command(name)
+      return _run_mode(command, arguments) if command.mode else _run_module(command, arguments)
+  except UserError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+  except KeyboardInterrupt:  # while modules are imported; afterwards they handle it
+    return 130
+  return 0
+
+
+def help_text() -> str:
+  """The subcommands with a line for each, and the first commands to try."""
+  lines = '\n'.join(f'  {c.name:10}  {c.about}' for c in COMMANDS)
+  return f"""\
+usage: {COMMAND} COMMAND [flags]      {COMMAND} COMMAND --help explains a command
+
+{lines}
+
+first commands:
+  {COMMAND} train --config=configs/quickstart.py:runlocal --workdir=runs/first
+  {COMMAND} predict --checkpoint=runs/first --inputs=clip.mp4
+  {COMMAND} build --format=csv --annotations=clips.csv --features=image=features/ --output=data/mine
+  {COMMAND} train --config=configs/msrvtt1000.py --config.data.dir=data/mine --workdir=runs/mine"""
+
+
+def version_text() -> str:
+  """The versions of the project, of Python and of JAX, which is not imported."""
+  try:
+    jax = importlib.metadata.version('jax')
+  except importlib.metadata.PackageNotFoundError:
+    jax = 'not installed'
+  return f'{COMMAND} {__version__} (Python {platform.python_version()}, jax {jax})'
+
+
+def find_command(name: str) -> Command:
+  """The subcommand of a name.
+
+  Raises:
+    UserError: there is none; the message has the near ones.
+  """
+  commands = {command.name: command for command in COMMANDS}
+  if name not in commands:
+    raise UserError(_unknown('command', name, tuple(commands), f'{COMMAND} --help'))
+  return commands[name]
+
+
+def studies() -> dict[str, str]:
+  """Name -> what it does, of each study, from the first line of its module's docstring."""
+  return {name: _first_line(f'vidcap_jax.studies.{name}') for name in STUDIES}
+
+
+def _first_line(module: str) -> str:
+  """The first line of a module's docstring, without importing the module and what it imports."""
+  spec = importlib.util.find_spec(module)
+  assert spec is not None
+  assert spec.origin is not None
+  tree = ast.parse(pathlib.Path(spec.origin).read_text(encoding='utf-8'))
+  return (ast.get_docstring(tree) or '').partition('\n')[0]
+
+
+def _run_study(arguments: Sequence[str]) -> int:
+  """Runs a study by its name; without a name it lists all."""
+  name, *others = arguments or ['--help']
+  if name in HELP:
+    print(f'usage: {COMMAND} studies NAME [flags]    {COMMAND} studies NAME --help\n')
+    for study, about in studies().items():
+      print(textwrap.fill(about, 100, initial_indent=f'  {study:14}', subsequent_indent=' ' * 16))
+    return 0
+  if name not in STUDIES:
+    raise UserError(_unknown('study', name, STUDIES, f'{COMMAND} studies'))
+  return _run_module(Command(f'studies {name}', f'vidcap_jax.studies.{name}', ''), others)
+
+
+def _run_module(command: Command, arguments: Sequence[str]) -> int:
+  """Runs the ``main`` of a module as ``python -m`` would."""
+  sys.argv = [f'{COMMAND} {command.name}', *arguments]
+  return importlib.import_module(command.module).main(arguments) or 0
+
+
+def _run_mode(command: Command, arguments: Sequence[str]) -> int:
+  """Runs a mode of ``vidcap_jax.main``, which ends the process with its exit code."""
+  if any(argument.lstrip('-').partition('=')[0] == 'mode' for argument in arguments):
+    raise UserError(f'{COMMAND} {command.name} sets --mode={command.mode} itself; leave --mode out')
+  rest = [argument for argument in arguments if argument not in HELP]
+  sys.argv = [f'{COMMAND} {command.name}', f'--mode={command.mode}', *rest]
+  module = importlib.import_module(command.module)
+  if len(rest) < len(arguments):
+    mode_help = importlib.import_module('vidcap_jax.cli.mode_help')
+    print(mode_help.text(command.mode))
+    if command.mode != 'train' or not rest:
+      return 0
+    sys.argv.append('--print_config')  # the keys of the config that the flags name
+    print()
+  module.run()
+  return 0
+
+
+def _unknown(kind: str, name: str, known: Sequence[str], lists_them: str) -> str:
+  near = difflib.get_close_matches(name, known)
+  hint = f'did you mean {" or ".join(near)}?' if near else f'{lists_them} lists them'
+  return f'unknown {kind} {name!r}; {hint}'
+
+
+def _import_from_current_folder() -> None:
+  """Makes modules in the current folder importable, as ``python -m`` does: own models, readers."""
+  if not sys.flags.safe_path and os.getcwd() not in sys.path and '' not in sys.path:
+    sys.path.insert(0, os.getcwd())

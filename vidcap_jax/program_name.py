@@ -1,0 +1,19 @@
+"""How the user started a command, for usage lines and messages."""
+
+import sys
+
+COMMAND = 'vidcap'
+
+
+def program_name(module: str) -> str:
+  """What starts a module: 'vidcap build', or 'python -m data_prep.build'.
+
+  The command ``vidcap`` sets ``sys.argv[0]`` to its own name and the subcommand's before it runs a
+  module.
+  """
+  return sys.argv[0] if started_by_vidcap() else f'python -m {module}'
+
+
+def started_by_vidcap() -> bool:
+  """Whether the command ``vidcap`` runs, not a module by ``python -m``."""
+  return sys.argv[0].startswith(f'{COMMAND} ')
