@@ -91,6 +91,18 @@ def dual_afr_cases():
     yield case(f'dual_afr-{alignment}', two, (3,), both, alignment=alignment, embed_last=True)
 
 
+TRANSFORMER = {
+  'name': 'transformer',
+  'streams': ('image',),
+  'hidden': 8,
+  'embed': 8,
+  'heads': 2,
+  'feed_forward': 12,
+  'encoder_layers': 2,
+  'decoder_layers': 2,
+  'dropout': 0.5,
+}
+
 CASES = [
   Case('vanilla', {**VATEX, 'variant': 'vanilla'}, STREAMS),
   Case('temporal', {**VATEX, 'variant': 'temporal'}, STREAMS, ('temporal',)),
@@ -173,6 +185,29 @@ CASES = [
     ('keyframe', 'temporal'),
     no_gradient=('refocus',),
   ),
+  Case('transformer', TRANSFORMER, {'image': (5, 4)}, ('cross',)),
+  Case(
+    'transformer_all_kinds',
+    {
+      **TRANSFORMER,
+      'streams': ('image', 'audio', 'i3d'),
+      'region_streams': ('boxes',),
+      'embed': 6,
+      'encoder_layers': 1,
+      'decoder_layers': 1,
+      'activation': 'relu',
+    },
+    {'image': (5, 4), 'audio': (3,), **GRID, 'boxes': (3, 4, 5)},
+    ('cross',),
+    seed=7,
+  ),
+  Case(
+    'transformer_tied',
+    {**TRANSFORMER, 'streams': ('i3d',), 'tied': True, 'encoder_layers': 0},
+    GRID,
+    ('cross',),
+    seed=8,
+  ),
 ]
 
 # One or more cases of every model, with most of its parts; all other cases are marked slow.
@@ -184,4 +219,5 @@ EVERY_TIME = (
   'global2local',
   'dual_afr-soft',
   'refocus',
+  'transformer',
 )

@@ -110,7 +110,7 @@ def test_wrong_commands(arguments, message, command, tmp_path, monkeypatch):
   ('flag', 'message'),
   [
     ('train.batch_size=12', 'a batch size of 12 does not divide over 8 devices of .*: 8 or 16'),
-    ('model.name=transformer', "unknown model.name 'transformer'; known: dual_afr, "),
+    ('model.name=convolution', "unknown model.name 'convolution'; known: dual_afr, "),
     ('model.global_streams=motion', "needs a stream 'motion' .* has: image: sequence"),
     ('train.init_from=/nowhere', 'config.train.init_from=/nowhere: no such folder'),
     ('mesh.model=3', 'mesh.model=3 does not fit 8 devices, 8 a process; .*: 1, 2, 4, 8'),

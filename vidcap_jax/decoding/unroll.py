@@ -64,7 +64,9 @@ def teacher_forcing(
   train: bool = False,
   attention: bool = False,
 ) -> Unrolled:
-  """Feeds the given captions (B, S, L); all words are embedded in one product before the scan.
+  """Feeds the given captions (B, S, L), whose words are embedded in one product.
+
+  A captioner with ``teacher_force`` reads them in one pass, others are scanned.
 
   Args:
     noise: ``Noise.steps``, leaves (L, …), or None.
@@ -72,6 +74,10 @@ def teacher_forcing(
   """
   words = shift_right(targets)
   x = captioner.embed(words, noise)  # (L, B, S, E)
+  if captioner.teacher_force is not None:
+    hidden, extras = captioner.teacher_force(x, memory, noise, train=train)
+    weights = extras.attention if attention else {}
+    return Unrolled(hidden, extras.aux, weights, extras.draw_log_prob)
 
   def body(captioner, memory, carry, step):
     x, noise_t = step
@@ -107,7 +113,9 @@ def sample_on_tape(
 ) -> tuple[Array, Unrolled]:
   """Samples the words that ``sample`` does, and returns every step's results for gradients.
 
-  All L steps are run, even if captions end earlier.
+  A captioner with ``teacher_force`` samples as ``sample`` does, without gradients, and reads its
+  samples in one pass: that costs less than the gradient of L steps. Others run all L steps, even if
+  captions end earlier. What is read after a caption's end differs.
 
   Args:
     draws, noise: as in ``sample``.
@@ -115,6 +123,11 @@ def sample_on_tape(
   Returns:
     tokens (B, S, L): words, EOS, PAD; the results of all steps.
   """
+  if captioner.teacher_force is not None and captioner.rebind is not None:
+    fixed = captioner.rebind(jax.lax.stop_gradient(captioner.params))
+    fixed_memory = jax.lax.stop_gradient(memory)
+    tokens = sample(fixed, fixed_memory, draws, noise=noise, train=train).tokens
+    return tokens, teacher_forcing(captioner, memory, tokens, noise, train=train)
   words = jnp.full(draws.shape, BOS, jnp.int32)
   use_sampled = jnp.broadcast_to((jnp.arange(len(draws)) > 0)[:, None, None], draws.shape)
   drawn, unrolled = _sampled_steps(captioner, memory, words, use_sampled, draws, noise, train=train)

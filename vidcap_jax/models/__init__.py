@@ -20,6 +20,7 @@ from vidcap_jax.models.global2local import Global2Local, Global2LocalConfig
 from vidcap_jax.models.refocus import Refocus, RefocusConfig
 from vidcap_jax.models.stats import Stats, StatsConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
+from vidcap_jax.models.transformer import Transformer, TransformerConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'dual_afr': (DualAFRConfig, DualAFR),
@@ -28,6 +29,7 @@ MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'refocus': (RefocusConfig, Refocus),
   'stats': (StatsConfig, Stats),
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),
+  'transformer': (TransformerConfig, Transformer),
 }
 
 

@@ -1,11 +1,11 @@
 """What attention weights are over: declared by each model's config, read by studies."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from vidcap_jax.errors import ModelError
 
-AXES = ('picks', 'frames', 'places', 'words', 'layers', 'branches')
+AXES = ('picks', 'heads', 'frames', 'places', 'entries', 'words', 'layers', 'branches')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,11 +14,14 @@ class AttentionAxes:
 
   Attributes:
     axes: of ``AXES``, those of the weights after (B, S): the frames of ``stream``; the places of a
-      frame, which are cells of a grid or regions; the words of the caption so far; the layers or
-      branches in ``names``; and before them the picks of a model that makes several choices.
+      frame, which are cells of a grid or regions; the entries of ``streams``; the words of the
+      caption so far; the layers or branches in ``names``; and before them the picks of a model that
+      makes several choices, or the heads in ``names``.
       Frames and places together may be stored as one axis, frame after frame.
     stream: whose frames and places they are.
-    names: of the layers or branches.
+    streams: whose entries they are, one stream after another: the frames of a sequence, the places
+      of all frames, or the one entry of a vector.
+    names: of the heads, layers or branches.
     frames: for places without frames, the attention whose weights choose the places' frame, for
       each pick if there are several; '' where all frames are read alike.
   """
@@ -27,21 +30,25 @@ class AttentionAxes:
   stream: str = ''
   names: tuple[str, ...] = ()
   frames: str = ''
+  streams: tuple[str, ...] = ()
 
   def __post_init__(self):
     if unknown := [axis for axis in self.axes if axis not in AXES]:
       raise ModelError(f'AttentionAxes{self.axes}: unknown axes {unknown}; known: {AXES}')
     if {'frames', 'places'} & {*self.axes} and not self.stream:
       raise ModelError(f'AttentionAxes{self.axes}: name the stream of these frames or places')
-    if {'layers', 'branches'} & {*self.axes} and not self.names:
-      raise ModelError(f'AttentionAxes{self.axes}: give the names of the layers or branches')
+    if 'entries' in self.axes and not self.streams:
+      raise ModelError(f'AttentionAxes{self.axes}: name the streams of these entries')
+    if {'heads', 'layers', 'branches'} & {*self.axes} and not self.names:
+      raise ModelError(f'AttentionAxes{self.axes}: give the names of the heads, layers or branches')
 
-  def shape(self, stored: Sequence[int], places: int = 1) -> tuple[int, ...]:
+  def shape(self, stored: Sequence[int], places: int = 1, entries: int = 0) -> tuple[int, ...]:
     """The size of each axis in ``axes``.
 
     Args:
       stored: the weights' shape after (B, S).
       places: of a frame of the stream, 1 for a sequence.
+      entries: of all ``streams`` together.
 
     Raises:
       ValueError: the stored shape does not have these axes.
@@ -50,7 +57,8 @@ class AttentionAxes:
     if {'frames', 'places'} <= {*self.axes} and len(sizes) == len(self.axes) - 1:
       joined = self.axes.index('frames')
       sizes[joined : joined + 1] = [sizes[joined] // places, places]
-    expected = {'places': places, 'layers': len(self.names), 'branches': len(self.names)}
+    expected = {'places': places, 'entries': entries}
+    expected |= dict.fromkeys(('heads', 'layers', 'branches'), len(self.names))
     wrong = len(sizes) != len(self.axes) or any(
       expected.get(axis, size) != size for axis, size in zip(self.axes, sizes)
     )
@@ -72,3 +80,21 @@ def _product(sizes: Sequence[int]) -> int:
 def places_of(masks: Mapping, stream: str) -> int:
   """N, the places of a frame by a batch's masks: 1 for a sequence, whose mask is (B, T)."""
   return masks[stream].shape[2] if stream and masks[stream].ndim == 3 else 1
+
+
+def streams_of(axes: AttentionAxes, masks: Mapping) -> Iterator[tuple[AttentionAxes, slice]]:
+  """The entries of each stream: what they are, and which of all ``entries``.
+
+  A vector has one entry, which has no axes.
+  """
+  start = 0
+  for stream in axes.streams:
+    end = start + entries_of(masks, stream)
+    kind = {1: (), 2: ('frames',), 3: ('frames', 'places')}[masks[stream].ndim]
+    yield AttentionAxes(kind, stream), slice(start, end)
+    start = end
+
+
+def entries_of(masks: Mapping, stream: str) -> int:
+  """How many entries a video has of a stream by a batch's masks: frames, places, or one vector."""
+  return _product(masks[stream].shape[1:])

@@ -1,7 +1,7 @@
 """The interface of every captioner: a captioner is a step function, and code elsewhere unrolls it.
 
-A model is a Flax linen module with the six methods below. ``bind`` ties a module to its parameters
-and returns a ``Captioner``: six plain functions, which is all that decoding, objectives and
+A model is a Flax linen module with the first six methods below. ``bind`` ties a module to its
+parameters and returns a ``Captioner``: plain functions, which are all that decoding, objectives and
 evaluation know of a model.
 
     encode(inputs, noise, train)                  -> memory    once per video, leaves (B, …)
@@ -10,10 +10,15 @@ evaluation know of a model.
     step(carry, x, memory, noise_t, train)        -> carry, hidden (B, S, H), Extras
     logits(hidden)                                -> (…, V)
     noise(key, inputs, S, L)                      -> Noise
+    teacher_force(x, memory, noise, train)        -> hidden (L, B, S, H), Extras     optional
 
 S is the row axis over one video's memory: captions, beams or samples. The memory is shared by the
 rows of a video and never repeated. Everything random (dropout, Gumbel noise, hard draws) is made
 by ``noise`` before the unrolling, so that a step is a pure function that can be replayed.
+
+A model that can read all words of given captions at once has ``teacher_force`` beside ``step``: for
+x (L, B, S, E) and the noise of all words it returns what L steps from ``start`` return, stacked.
+Teacher forcing uses it where it exists; everything else is unrolled by ``step``.
 
 What other code relies on, beyond these signatures (``contract.py`` checks most of it when a model
 is built and when its parameters are initialised):
@@ -132,7 +137,8 @@ class Captioner:
   """A model bound to its parameters: the interface of this module's docstring as functions.
 
   ``rebind`` binds the same module to other parameters than ``params``. Both are None for captioners
-  that are not made of one module, such as ensembles.
+  that are not made of one module, such as ensembles. ``teacher_force`` is None where the model has
+  no such method.
   """
 
   encode: Callable[..., Any]
@@ -143,6 +149,7 @@ class Captioner:
   noise: Callable[..., Noise]
   params: Any = None
   rebind: Callable[[Any], 'Captioner'] | None = None
+  teacher_force: Callable[..., tuple[Array, Extras]] | None = None
 
 
 def is_captioner(module: nn.Module | type[nn.Module]) -> bool:
@@ -172,7 +179,8 @@ def bind(module: nn.Module, params: Mapping) -> Captioner:
   def method(name: str) -> Callable:
     return lambda *args, **kwargs: module.apply(variables, *args, **kwargs, method=name)
 
-  methods = {name: method(name) for name in contract.CAPTIONER_METHODS}
+  optional = [name for name in contract.OPTIONAL_METHODS if hasattr(module, name)]
+  methods = {name: method(name) for name in (*contract.CAPTIONER_METHODS, *optional)}
   return Captioner(**methods, params=params, rebind=functools.partial(bind, module))
 
 

@@ -21,11 +21,12 @@ from flax.core import tracers
 
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import ModelError
-from vidcap_jax.models.attention_axes import places_of
+from vidcap_jax.models.attention_axes import entries_of, places_of
 from vidcap_jax.models.layers.dense import StepDense
 
 TABLE = 'words'
 CAPTIONER_METHODS = ('encode', 'start', 'embed', 'step', 'logits', 'noise')
+OPTIONAL_METHODS = ('teacher_force',)
 OTHER_METHODS = ('touch', 'embed_videos', 'embed_captions', 'noise')
 CONFIG_FIELDS = ('vocab_size', 'dtype', 'param_dtype')
 _ARGUMENTS = {  # what a captioner's methods are called with; only train is passed by name
@@ -35,6 +36,7 @@ _ARGUMENTS = {  # what a captioner's methods are called with; only train is pass
   'step': ('carry', 'x', 'memory', 'noise', 'train'),
   'logits': ('hidden',),
   'noise': ('key', 'inputs', 'S', 'L'),
+  'teacher_force': ('x', 'memory', 'noise', 'train'),
 }
 _STEP_RETURNS = 'a tuple (carry, hidden (B, S, H), captioner.Extras(attention, aux (B, S)))'
 
@@ -67,7 +69,7 @@ def check_classes(name: str, config_type: type, module_type: type[nn.Module]) ->
       f'{_near_names(missing, defined - {*required})}; {kind} defines {required}'
     )
   if is_captioner:
-    for method in CAPTIONER_METHODS:
+    for method in (*CAPTIONER_METHODS, *(m for m in OPTIONAL_METHODS if m in defined)):
       _check_signature(name, module_type, method)
 
 
@@ -192,6 +194,8 @@ def run_once(module: nn.Module, inputs: Any, edited: Collection[str]) -> None:
   _check_extras(module, extras, B, S)
   _check_edits(module, extras.attention, edited)
   _check_axes(module, extras.attention, inputs.masks)
+  if hasattr(module, 'teacher_force'):
+    _check_teacher_force(module, memory, hidden, extras, L)
   _check_type(module, 'logits', logits, jax.Array, f'an array (…, V = {V})')
   if logits.shape != (B, S, V):
     _fail(module, f'logits of hidden {hidden.shape} are {logits.shape}; they must be (…, V = {V})')
@@ -209,6 +213,21 @@ def _checked_step(module: nn.Module, returned: Any, B: int, S: int) -> tuple[Any
   _check_leading(module, 'the hidden state of step', hidden, B=B, S=S)
   _check_type(module, 'step', extras, Extras, _STEP_RETURNS, ' in the third place')
   return after, hidden, extras
+
+
+def _check_teacher_force(
+  module: nn.Module, memory: Any, hidden: jax.Array, extras: Any, L: int
+) -> None:
+  """Checks that teacher_force of L words returns what step returns, with a leading axis L."""
+  words = jnp.zeros((L, *hidden.shape[:2]), jnp.int32)
+  returned = module.teacher_force(module.embed(words, None), memory, None, train=False)
+  expected = _types((hidden, extras), L)
+  if (found := _types(returned)) != expected:
+    _fail(
+      module,
+      f'teacher_force of {L} words returns {found}; it must return what step returns, hidden and '
+      f'Extras, with a leading axis of the words: {expected}',
+    )
 
 
 def _check_type(
@@ -263,12 +282,14 @@ def _check_axes(module: nn.Module, attention: Mapping, masks: Mapping) -> None:
       'from the property attentions: studies show what each weight is over',
     )
   for name, axes in declared.items():
-    if axes.stream and axes.stream not in masks:
-      _fail(module, f'attentions[{name!r}] names the stream {axes.stream!r}, which is not read')
+    for stream in filter(None, (axes.stream, *axes.streams)):
+      if stream not in masks:
+        _fail(module, f'attentions[{name!r}] names the stream {stream!r}, which is not read')
     if axes.frames and 'frames' not in getattr(declared.get(axes.frames), 'axes', ()):
       _fail(module, f'attentions[{name!r}].frames is {axes.frames!r}: not an attention over frames')
     try:
-      axes.shape(attention[name].shape[2:], places_of(masks, axes.stream))
+      entries = sum(entries_of(masks, stream) for stream in axes.streams)
+      axes.shape(attention[name].shape[2:], places_of(masks, axes.stream), entries)
     except ValueError as error:
       _fail(module, f'attentions[{name!r}]: {error}')
 
@@ -291,8 +312,11 @@ def _step_dense_check(module: nn.Module) -> Callable:
   return check
 
 
-def _types(tree: Any) -> Any:
-  return jax.tree.map(lambda x: (jnp.shape(x), str(jnp.result_type(x))), tree)
+def _types(tree: Any, *leading: int) -> Any:
+  """The shape of each array after the axes ``leading``, and its dtype."""
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct((*leading, *jnp.shape(x)), jnp.result_type(x)), tree
+  )
 
 
 def _check_leading(module: nn.Module, what: str, tree: Any, **sizes: int) -> None:

@@ -6,8 +6,8 @@ r"""Shows what a model attends to at each word of its captions (STaTS Figures 6 
 
 Writes a picture of each video and its raw weights as .npz, attention.json, and index.html with all
 of them. Weights over frames are strips below the video's pictures, over cells and boxes heat on the
-frame, over layers bars, over branches curves. --caption explains a given caption instead of the
-decoder's.
+frame, over layers bars, over branches curves; of several heads their mean, with --heads each head
+too. --caption explains a given caption instead of the decoder's.
 """
 
 import argparse
@@ -119,6 +119,7 @@ def make_parser() -> argparse.ArgumentParser:
   add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
   videos.add_arguments(parser)
   add('--caption', metavar='TEXT', help='the caption to explain (default: the decoded ones)')
+  add('--heads', action='store_true', help='also show each head of an attention by itself')
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--output', '--out', required=True, metavar='DIR', help='folder to write to')
   return parser
@@ -160,7 +161,8 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> int:
   chosen, failed = videos.choose(options, restored, log)
   of_video = [c.video for c in chosen]
   given = None if options.caption is None else {v.video_id: options.caption for v in of_video}
-  write(restored, explain(restored, of_video, given), chosen, pathlib.Path(options.output), log)
+  explained = explain(restored, of_video, given, heads=options.heads)
+  write(restored, explained, chosen, pathlib.Path(options.output), log)
   return failed
 
 

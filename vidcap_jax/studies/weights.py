@@ -17,7 +17,7 @@ from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.distributed.mesh import to_devices, to_host
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.inference import captioning
-from vidcap_jax.models.attention_axes import AttentionAxes, places_of
+from vidcap_jax.models.attention_axes import AttentionAxes, places_of, streams_of
 from vidcap_jax.models.captioner import bind
 from vidcap_jax.models.streams import stream_sizes, to_inputs
 
@@ -69,6 +69,7 @@ class Explained:
 
 Weigher = Callable[[Any, Mapping], dict[str, jax.Array]]
 Explainer = Callable[[Sequence[Video], Mapping[str, str] | None], list[Explained]]
+Part = tuple[str, AttentionAxes, np.ndarray]  # an attention's name, axes and weights (L, …)
 
 
 def declared_axes(restored: Restored) -> Mapping[str, AttentionAxes]:
@@ -128,8 +129,11 @@ def read_weights(
         yield int(video), {name: w[:, row, 0] for name, w in weights.items()}
 
 
-def make_explainer(restored: Restored) -> Explainer:
+def make_explainer(restored: Restored, *, heads: bool = False) -> Explainer:
   """A function (videos, captions) -> their ``Explained``, compiled once.
+
+  Of an attention with several heads the mean of the heads is explained, and with ``heads`` each of
+  them too. One to the entries of several streams is explained for each stream.
 
   The captions are a mapping of video id -> caption, or None for those of the checkpoint's decoder.
   A model without attention has captions with no weights.
@@ -158,7 +162,7 @@ def make_explainer(restored: Restored) -> Explainer:
       for row, (video, words) in enumerate(zip(batch['video_index'], batch['captions'][:, 0]))
     }
     return [
-      _explained(restored, declared, videos[i], weights, *by_video[i], log_probs.get(i))
+      _explained(restored, declared, videos[i], weights, *by_video[i], log_probs.get(i), heads)
       for i, weights in read_weights(restored, batches, weigh)
     ]
 
@@ -166,10 +170,14 @@ def make_explainer(restored: Restored) -> Explainer:
 
 
 def explain(
-  restored: Restored, videos: Sequence[Video], captions: Mapping[str, str] | None = None
+  restored: Restored,
+  videos: Sequence[Video],
+  captions: Mapping[str, str] | None = None,
+  *,
+  heads: bool = False,
 ) -> list[Explained]:
   """Captions of videos, each with the weights at its words; see ``make_explainer``."""
-  return make_explainer(restored)(videos, captions)
+  return make_explainer(restored, heads=heads)(videos, captions)
 
 
 def _explained(
@@ -180,15 +188,42 @@ def _explained(
   tokens: np.ndarray,
   masks: Mapping[str, np.ndarray],
   log_prob: float | None,
+  heads: bool,
 ) -> Explained:
   """A video's caption, from its tokens (L,), with the weights (L, …) at the caption's words."""
   count = int(((tokens != PAD) & (tokens != EOS)).sum())
   words = tuple(restored.vocabulary.words[token] for token in tokens[:count])
   attentions = {
-    name: _attention(restored, name, declared[name], weights[name][:count], masks, video)
+    part: _attention(restored, part, axes, of_part, masks, video)
     for name in sorted(weights, key=lambda name: _order(declared, name))
+    for part, axes, of_part in _parts(name, declared[name], weights[name][:count], masks, heads)
   }
   return Explained(video, words, attentions, log_prob)
+
+
+def _parts(
+  name: str, axes: AttentionAxes, weights: np.ndarray, masks: Mapping[str, np.ndarray], heads: bool
+) -> Iterator[Part]:
+  """The attentions that are shown of one: the mean of its heads, and of each stream its entries."""
+  if 'heads' in axes.axes:
+    at = 1 + axes.axes.index('heads')
+    rest = dataclasses.replace(
+      axes, axes=tuple(axis for axis in axes.axes if axis != 'heads'), names=()
+    )
+    yield from _parts(name, rest, weights.mean(axis=at), masks, heads)
+    for number, head in enumerate(axes.names if heads else ()):
+      yield from _parts(f'{name}, {head}', rest, weights.take(number, axis=at), masks, heads)
+  elif 'entries' in axes.axes:
+    batch_masks = {stream: mask[None] for stream, mask in masks.items()}
+    of_streams = [(part, weights[..., at]) for part, at in streams_of(axes, batch_masks)]
+    if len(of_streams) > 1:
+      shares = np.stack([of_stream.sum(axis=-1) for _, of_stream in of_streams], axis=-1)
+      yield f'{name}: streams', AttentionAxes(('branches',), names=axes.streams), shares
+    for part, of_stream in of_streams:
+      if part.axes:
+        yield (name if len(of_streams) == 1 else f'{part.stream}/{name}'), part, of_stream
+  else:
+    yield name, axes, weights
 
 
 def unknown_words(restored: Restored, caption: str) -> list[str]:

@@ -14,7 +14,7 @@ from vidcap_jax.decoding import scan as late
 from vidcap_jax.decoding.unroll import sample_on_tape, teacher_forcing
 from vidcap_jax.models.captioner import bind
 
-ONE_OF_EACH = ('temporal', 'stats', 'global2local', 'refocus', 'dual_afr-soft')
+ONE_OF_EACH = ('temporal', 'stats', 'global2local', 'refocus', 'dual_afr-soft', 'transformer')
 EVERY_TIME = ONE_OF_EACH[:1]
 DRAWS = np.random.default_rng(0).uniform(size=(L, B, S)).astype(np.float32)
 
@@ -36,7 +36,7 @@ def loss_of(setup, *, plain, on_tape=False):
   """A loss whose gradient every hidden state's every channel enters with a weight of its own."""
 
   def loss(params, inputs, targets):
-    captioner = bind(setup.module, params)
+    captioner = dataclasses.replace(bind(setup.module, params), teacher_force=None)
     if plain:
       captioner = dataclasses.replace(captioner, rebind=None)
     noise = captioner.noise(jax.random.key(0), inputs, S, L)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vidcap_jax.errors import ModelError
-from vidcap_jax.models.attention_axes import AttentionAxes, places_of
+from vidcap_jax.models.attention_axes import AttentionAxes, entries_of, places_of, streams_of
 
 BOTH = AttentionAxes(('frames', 'places'), 'cells')
 
@@ -23,6 +23,7 @@ def test_frames_and_places_may_be_one_axis_or_two():
     (AttentionAxes(('places',), 'cells'), (5,), 4),
     (AttentionAxes(('layers',), names=('a', 'b')), (3,), 1),
     (AttentionAxes(('words',)), (3, 2), 1),
+    (AttentionAxes(('entries', 'heads'), names=('a', 'b'), streams=('x',)), (5, 3), 1),
   ],
 )
 def test_other_shapes_are_refused(axes, stored, places):
@@ -30,7 +31,16 @@ def test_other_shapes_are_refused(axes, stored, places):
     axes.shape(stored, places)
 
 
-@pytest.mark.parametrize('wrong', [(('time',), 'image'), (('frames',),), (('branches',), 'image')])
+@pytest.mark.parametrize(
+  'wrong',
+  [
+    (('time',), 'image'),
+    (('frames',),),
+    (('branches',), 'image'),
+    (('heads',), 'image'),
+    (('entries',), 'image'),
+  ],
+)
 def test_incomplete_declarations_are_refused(wrong):
   with pytest.raises(ModelError, match=wrong[0][0]):
     AttentionAxes(*wrong)
@@ -39,3 +49,18 @@ def test_incomplete_declarations_are_refused(wrong):
 def test_a_sequence_has_one_place_a_frame():
   masks = {'image': np.ones((2, 5), bool), 'cells': np.ones((2, 5, 9), bool)}
   assert [places_of(masks, name) for name in ('image', 'cells', '')] == [1, 9, 1]
+
+
+def test_the_entries_of_streams_one_after_another():
+  shapes = {'image': (2, 5), 'cells': (2, 5, 9), 'audio': (2,)}
+  masks = {name: np.ones(shape, bool) for name, shape in shapes.items()}
+  assert {name: entries_of(masks, name) for name in masks} == {'image': 5, 'cells': 45, 'audio': 1}
+  axes = AttentionAxes(('entries',), streams=('audio', 'cells', 'image'))
+  assert axes.shape((51,), 1, 51) == (51,)
+  with pytest.raises(ValueError, match="'entries': 51"):
+    axes.shape((50,), 1, 51)
+  assert list(streams_of(axes, masks)) == [
+    (AttentionAxes((), 'audio'), slice(0, 1)),
+    (AttentionAxes(('frames', 'places'), 'cells'), slice(1, 46)),
+    (AttentionAxes(('frames',), 'image'), slice(46, 51)),
+  ]

@@ -174,6 +174,26 @@ class NoLoss(Small):
     return h, hidden, extras.replace(aux=None)
 
 
+class OnePass(Small):
+  def teacher_force(self, x, memory, noise=None, *, train=False):
+    return x, Extras({}, jnp.zeros(x.shape[:-1]))
+
+
+class OnePassRowsFirst(OnePass):
+  def teacher_force(self, x, memory, noise=None, *, train=False):
+    hidden, extras = super().teacher_force(x, memory)
+    return jnp.moveaxis(hidden, 0, 2), extras
+
+
+class OnePassWithoutExtras(OnePass):
+  def teacher_force(self, x, memory, noise=None, *, train=False):
+    return x
+
+
+def test_a_model_with_one_pass_that_keeps_the_contracts():
+  initialise(OnePass)
+
+
 class AttendsWithoutWeigh(Small):
   def step(self, carry, x, memory, noise=None, *, train=False):
     h, hidden, extras = super().step(carry, x, memory)
@@ -188,6 +208,8 @@ class AttendsWithoutWeigh(Small):
     (TwoValues, r'step .*2.*hidden.*captioner\.Extras'),
     (NoHiddenState, r'step .*NoneType.*hidden'),
     (NoLoss, r'Extras\.aux.*None'),
+    (OnePassRowsFirst, r'teacher_force of 3 .*4, ?2, ?3, ?8.*3, ?4, ?2, ?8'),
+    (OnePassWithoutExtras, r'teacher_force .*Extras'),
     (AttendsWithoutWeigh, r"'temporal'.*edit.*weigh"),
     (OtherTableName, r'words/embedding .*no such parameter'),
     (SmallTable, rf'words/embedding .*\({V - 1}, {H}\)'),
@@ -237,6 +259,8 @@ class Attends(Small):
     ({'temporal': AttentionAxes(('picks', 'frames'), 'image')}, r"\(5,\).*'picks'"),
     ({'temporal': AttentionAxes(('layers',), names=('a', 'b'))}, r"\(5,\).*'layers': 2"),
     ({'temporal': AttentionAxes(('words',), frames='other')}, "frames .*'other'"),
+    ({'temporal': AttentionAxes(('entries',), streams=('motion',))}, "'temporal'.*'motion'"),
+    ({'temporal': AttentionAxes(('entries',), streams=('image',) * 2)}, r"\(5,\).*'entries': 10"),
   ],
 )
 def test_the_axes_of_weights_are_declared(declared, named):
@@ -272,6 +296,11 @@ class StartWithoutLength(Small):
     return super().start(memory, S, 1)
 
 
+class OnePassWithoutMemory(Small):
+  def teacher_force(self, x, noise=None, *, train=False):
+    return x
+
+
 @dataclasses.dataclass
 class NotFrozen:
   vocab_size: int = V
@@ -291,6 +320,7 @@ class NoCaptions(nn.Module):
     (Config, WithoutStart, "WithoutStart .*'start'"),
     (Config, MisspeltStep, r"MisspeltStep .*\['step'\].*steps"),
     (Config, StartWithoutLength, r'StartWithoutLength\.start.*start\(memory, S, L\)'),
+    (Config, OnePassWithoutMemory, r'OnePassWithoutMemory\.teacher_force.*\(x, memory, noise, '),
     (NotFrozen, Small, 'NotFrozen .*frozen=True'),
     (Config, NoCaptions, "NoCaptions .*'embed_videos', 'embed_captions'"),
   ],

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from tests.cases import CASES
+from tests.exported import restored_of, videos_of
 from vidcap_jax import models
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import Stream
@@ -103,6 +105,34 @@ def test_a_model_without_captions_is_refused(restored):
   embedding = dataclasses.replace(restored, module=models.build(settings, len(restored.vocabulary)))
   with pytest.raises(ConfigError, match='makes none'):
     weights.declared_axes(embedding)
+
+
+def test_an_attention_of_several_heads_to_several_streams():
+  """The heads' mean and each head, stream by stream; frames without padding."""
+  case = next(case for case in CASES if case.name == 'transformer_all_kinds')
+  restored = restored_of(case)
+  videos = videos_of(restored, (2, 3))
+  for video, result in zip(videos, weights.explain(restored, videos, heads=True)):
+    found, frames = result.attentions, len(video.features['image'])
+    mean = [f'{stream}/cross' for stream in ('image', 'i3d', 'boxes')]
+    expected = ['cross: streams', *mean]
+    for head in ('head 1', 'head 2'):
+      expected += [f'cross, {head}: streams', *(f'{name}, {head}' for name in mean)]
+    assert list(found) == expected
+    L = len(result.words)
+    shapes = {'image/cross': (frames,), 'i3d/cross': (frames, 3), 'boxes/cross': (frames, 4)}
+    for name, shape in shapes.items():
+      assert found[name].weights.shape[:2] == (L, frames)
+      assert found[name].weights.ndim == 1 + len(shape)
+      both = [found[f'{name}, head {n}'].weights for n in (1, 2)]
+      np.testing.assert_allclose(found[name].weights, np.mean(both, axis=0), rtol=1e-5)
+    shares = found['cross: streams']
+    assert shares.axes.names == ('image', 'audio', 'i3d', 'boxes')
+    np.testing.assert_allclose(shares.weights.sum(axis=-1), 1, rtol=1e-5)
+    for column, name in ((0, 'image/cross'), (2, 'i3d/cross'), (3, 'boxes/cross')):
+      total = found[name].weights.reshape(L, -1).sum(axis=-1)
+      np.testing.assert_allclose(total, shares.weights[:, column], rtol=1e-5)
+  assert set(weights.explain(restored, videos)[0].attentions) == {'cross: streams', *mean}
 
 
 def test_weights_summed_over_other_axes():
