@@ -130,6 +130,15 @@ class Program:
           if called in self.computations:
             yield called, 1
 
+  @functools.cached_property
+  def _bytes(self) -> Mapping[str, int]:
+    """Of every result; no two have the same name."""
+    return {i.name: i.bytes for instructions in self.computations.values() for i in instructions}
+
+  def operand_bytes(self, instruction: Instruction) -> int:
+    """Of all operands of an instruction."""
+    return sum(self._bytes.get(name, 0) for name in instruction.operands)
+
   def running(self) -> Iterator[tuple[Instruction, int]]:
     """Every instruction that runs by itself, and how often."""
     for name, times in self.runs.items():

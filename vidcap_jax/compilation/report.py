@@ -15,6 +15,7 @@ _MOST_LISTED = 5
 _COLLECTIVE = re.compile(
   r'(all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute|ragged-all-to-all)(-start)?$'
 )
+_SCATTERED = 'all-reduce-scatter'  # begins the name of a TPU fusion that is a reduce-scatter
 _CALLBACK = re.compile(r'custom_call_target="([^"]*(?:callback|host)[^"]*)"', re.IGNORECASE)
 _BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _NETWORK = ' between slices'  # in the kind of a collective that leaves a TPU slice
@@ -31,7 +32,7 @@ class Collective:
     in_loop: whether they run in a loop.
     count: how many there are in the program.
     runs: how often they run in all.
-    bytes: of a chip's results, of all runs together.
+    bytes: of a chip's results, or of what it gives to a reduce-scatter; of all runs together.
     name: the model's operation that the largest is for.
   """
 
@@ -90,7 +91,7 @@ def contents_of(program: Program) -> Contents:
     (i, n) for i, n in running if i.opcode in ('copy', 'transpose') and i.bytes >= LARGE_COPY
   ]
   return Contents(
-    collectives=_collectives(running, entry_like),
+    collectives=_collectives(program, running, entry_like),
     host_calls=_host_calls(running),
     float64=sum('f64[' in i.shape for c in program.computations.values() for i in c),
     copies=largest(_as_buffer(i) for i, _ in copies),
@@ -103,10 +104,10 @@ def contents_of(program: Program) -> Contents:
   )
 
 
-def _collectives(running, once: set[int]) -> list[Collective]:
+def _collectives(program: Program, running, once: set[int]) -> list[Collective]:
   groups: dict[tuple[str, bool], list[tuple[int, int, str]]] = {}
   for instruction, times in running:
-    if found := _collective(instruction):
+    if found := _collective(program, instruction):
       kind, size = found
       place = kind, id(instruction) not in once
       groups.setdefault(place, []).append((size * times, times, instruction.op_name))
@@ -123,18 +124,25 @@ def _collectives(running, once: set[int]) -> list[Collective]:
   ]
 
 
-def _collective(instruction: Instruction) -> tuple[str, int] | None:
+def _collective(program: Program, instruction: Instruction) -> tuple[str, int] | None:
   """Kind and bytes of a collective, None for another instruction."""
   if instruction.opcode == 'recv' and (sent := _BETWEEN_SLICES.search(instruction.rest)):
     kind = sent[1].lower().replace('_', '-')
     return kind + _NETWORK, _first_bytes(instruction)
+  called = instruction.attribute('calls')
+  if instruction.opcode == 'fusion' and called.startswith(_SCATTERED):
+    inner = program.computations.get(called, ())
+    return 'reduce-scatter', sum(i.bytes for i in inner if i.opcode == 'parameter')
   found = _COLLECTIVE.match(instruction.opcode)
   if not found:
     return None
+  kind, start = found[1], bool(found[2])
+  if kind == 'reduce-scatter':
+    return kind, _first_bytes(instruction) if start else program.operand_bytes(instruction)
   size = instruction.bytes
-  if found[2] and found[1] != 'all-reduce':  # the result of a start holds its operand too
+  if start and kind != 'all-reduce':  # the result of a start holds its operand too
     size -= _first_bytes(instruction)
-  return found[1], size
+  return kind, size
 
 
 def _first_bytes(instruction: Instruction) -> int:

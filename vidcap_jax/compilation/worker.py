@@ -22,14 +22,20 @@ from vidcap_jax.compilation import hlo, topology
 from vidcap_jax.compilation.abstract_stage import make_stage
 from vidcap_jax.compilation.arrays import arrays_of
 from vidcap_jax.compilation.jobs import Job, program_of
-from vidcap_jax.compilation.report import Report, collective_seconds, contents_of, from_dict
+from vidcap_jax.compilation.report import (
+  Contents,
+  Report,
+  collective_seconds,
+  contents_of,
+  from_dict,
+)
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import check_batch, make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.training.cost import cost_of_traced
 from vidcap_jax.training.memory import bytes_per_device, memory_of
 
-_FORM = 2  # of stored reports; raised when what they hold is computed in another way
+_FORM = 2  # of stored reports; raised when something is added that their texts do not hold
 
 
 def compile_job(job: Job) -> Report:
@@ -47,8 +53,12 @@ def compile_job(job: Job) -> Report:
   traced = function.trace(*arguments)
   lowered = traced.lower()
   store = _Store(job, lowered.as_text())
-  if found := store.read():
-    return dataclasses.replace(found, stage=job.stage, program=job.program, stored=True)
+  if stored := store.read():
+    report, text = stored
+    if report.contents:  # read again, since more may be read in the text than when it was stored
+      report = dataclasses.replace(report, contents=_contents(text, job.length))
+      report = _with_estimates(job, report, report.flops)
+    return dataclasses.replace(report, stage=job.stage, program=job.program, stored=True)
   empty = Report(job.stage, job.program, job.length, job.rows, job.rows // mesh.shape['data'])
   report, text = _compile(job, lowered, empty)
   if report.contents:
@@ -76,9 +86,12 @@ def _compile(job: Job, lowered: jax.stages.Lowered, report: Report) -> tuple[Rep
     return dataclasses.replace(report, error=message, out_of_memory=lacking, seconds=seconds), ''
   seconds = time.monotonic() - start
   text = program.as_text() or ''
-  contents = contents_of(hlo.read_program(text, report.length))
-  memory = memory_of(program)
+  contents, memory = _contents(text, report.length), memory_of(program)
   return dataclasses.replace(report, seconds=seconds, memory=memory, contents=contents), text
+
+
+def _contents(text: str, length: int) -> Contents:
+  return contents_of(hlo.read_program(text, length))
 
 
 def _with_estimates(job: Job, report: Report, flops: float) -> Report:
@@ -118,13 +131,16 @@ class _Store:
     self._text = folder / f'{key}.hlo.gz' if folder else None
     self._output = pathlib.Path(job.output, job.file_name) if job.output else None
 
-  def read(self) -> Report | None:
-    """The report of the same program, None for none."""
-    if not self._report or not self._text or not self._report.is_file():
+  def read(self) -> tuple[Report, str] | None:
+    """The report of the same program and its text, None for none."""
+    if not self._report or not self._text:
       return None
-    if self._output and self._text.is_file():
-      self._output.write_bytes(gzip.decompress(self._text.read_bytes()))
-    return from_dict(json.loads(self._report.read_text()))
+    if not self._report.is_file() or not self._text.is_file():
+      return None
+    text = gzip.decompress(self._text.read_bytes()).decode()
+    if self._output:
+      self._output.write_text(text)
+    return from_dict(json.loads(self._report.read_text())), text
 
   def write(self, report: Report, text: str) -> None:
     """Keeps a report and the program's text."""

@@ -126,12 +126,30 @@ def test_transfers_between_slices():
   )
   found = contents_of(read_program(text))
   sizes = {c.kind: c.bytes for c in found.collectives}
-  assert sizes == {'reduce-scatter': 64, 'all-reduce between slices': 64, 'all-gather': 128}
+  assert sizes == {'reduce-scatter': 128, 'all-reduce between slices': 64, 'all-gather': 128}
   assert not found.host_calls
   seconds = collective_seconds(found, find_chip('v5e'), 2)
-  assert seconds == pytest.approx((64 + 128) / 2 / find_chip('v5e').links)
+  assert seconds == pytest.approx((128 + 128) / 2 / find_chip('v5e').links)
   other = contents_of(read_program(text.replace('_xla_megascale_transfer_type', 'other')))
   assert other.host_calls == ['send', 'recv']
+
+
+def test_a_reduce_scatter_that_the_compiler_of_tpus_writes_as_a_fusion():
+  text = (
+    '%all-reduce-scatter.3 (input: f32[64,8]) -> f32[8,8] {\n'
+    '  %input = f32[64,8]{1,0} parameter(0)\n'
+    '  %sum = f32[64,8]{1,0} all-reduce(%input), to_apply=%add\n'
+    '  ROOT %part = f32[8,8]{1,0} dynamic-slice(%sum), dynamic_slice_sizes={8,8}\n}\n\n'
+    'ENTRY %main (a: f32[64,8]) -> f32[8,8] {\n'
+    '  %a = f32[64,8]{1,0} parameter(0)\n'
+    '  ROOT %f = f32[8,8]{1,0} fusion(%a), kind=kCustom, calls=%all-reduce-scatter.3, '
+    'metadata={op_name="jit(step)/gradients"}\n}\n'
+  )
+  found = contents_of(read_program(text))
+  name = 'jit(step)/gradients'
+  assert found.collectives == [Collective('reduce-scatter', False, 1, 1, 4 * 64 * 8, name)]
+  chip = find_chip('v5e')
+  assert collective_seconds(found, chip, 8) == pytest.approx(2048 * 7 / 8 / chip.links)
 
 
 @pytest.mark.parametrize(('total', 'fits'), [(16 * 2**30, True), (16 * 2**30 + 1, False)])

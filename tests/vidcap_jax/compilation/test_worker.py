@@ -97,6 +97,17 @@ def test_a_program_compiled_before_is_read(jobs, on_cpu, fake_compiler, tmp_path
   assert text.read_text() == 'text of the program'
 
 
+def test_the_text_of_a_stored_program_is_read_again(jobs, on_cpu, monkeypatch):
+  first = worker.compile_job(jobs[1])
+  contents = dataclasses.replace(first.contents, collectives=[], cycles=10)
+  monkeypatch.setattr(worker, 'contents_of', lambda program: contents)
+  again = worker.compile_job(jobs[1])
+  assert again.stored
+  assert again.contents == contents
+  clock = jobs[1].topology.chip.clock
+  assert (again.estimate, again.collective_estimate) == (10 / clock, 0)
+
+
 def test_without_a_folder_of_reports(jobs, on_cpu, fake_compiler):
   job = dataclasses.replace(jobs[0], reports='', output='')
   assert not worker.compile_job(job).stored
