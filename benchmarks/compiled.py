@@ -139,6 +139,8 @@ def _of_config(
   low = options.effort == 'low'
   jobs, _ = find_jobs(config, selection, target, low_effort=low, reports=options.reports)
   for job in jobs:
+    if options.stages and job.stage not in options.stages:
+      continue
     if job.trains and target.chips > _SAME_BATCH:
       job = job.with_rows(job.rows * target.chips // _SAME_BATCH)
     empty = Report(job.stage, job.program, job.length, job.rows)
@@ -304,6 +306,7 @@ def _parser() -> argparse.ArgumentParser:
   add('--topology', ['v5e:2x4'], 'what is compiled for, with commas between', **names)
   add('--configs', list(CONFIGS), "FILE[:VARIANT] …; 'main': the five main ones", nargs='+')
   add('--dtypes', list(DTYPES), 'with commas between', **names)
+  add('--stages', [], 'only stages of these names, with commas between', **names)
   add('--programs', [], 'as for --mode=compile; default: those that runs compile', **names)
   add('--buckets', 'longest', 'captions of all lengths, or only the longest', choices=_BUCKETS)
   add('--effort', 'low', "the compiler's", choices=('low', 'full'))
