@@ -225,7 +225,7 @@ def _section(name: str, dtype: str, rows: Sequence[Row]) -> str:
   rule = tuple('-' * w if i in left else '-' * (w - 1) + ':' for i, w in enumerate(widths))
   lines = []
   for row in (table[0], rule, *table[1:]):
-    aligned = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
+    aligned = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
     lines.append(f'| {" | ".join(aligned)} |')
   title = f'### {name}, {dtype}'
   text = f'{chips} of {printing.mib(target.chip.memory)} MiB; {used}. {verdict}.'
@@ -253,7 +253,7 @@ def _cells(row: Row, target: topology.Topology) -> tuple[str, ...]:
   remarks += printing.remarks(report, report.contents, examples=False)
   return (
     *(*first, f'{report.seconds:.0f}', printing.mib(report.memory.total), time_text),
-    *(f'{report.flops / 1e9:,.3g}', f'{100 * report.share_of_peak:.1f}'),
+    *(printing.gflop(report), f'{100 * report.share_of_peak:.1f}'),
     *(printing.collectives(report.contents, examples=False), '; '.join(remarks)),
   )
 
