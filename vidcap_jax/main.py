@@ -47,7 +47,11 @@ def _run_mode() -> int:
   from vidcap_jax.cli import modes
   from vidcap_jax.distributed import jobs  # slow to import, so after --help and the checks above
 
-  bounds = command_line.PEER_TIMEOUT.value, command_line.START_TIMEOUT.value
+  bounds = (
+    command_line.PEER_TIMEOUT.value,
+    command_line.START_TIMEOUT.value,
+    command_line.STALL_TIMEOUT.value,
+  )
   code = 1
   with jobs.joined(process, *bounds), files.disk_errors(modes.RESULTS[MODE.value]):
     code = modes.RUN[MODE.value]()

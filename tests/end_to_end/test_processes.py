@@ -260,6 +260,19 @@ def test_a_process_that_fails_ends_the_job(tmp_path):
   assert 'process 0 of 2: ended, because process 1 failed: v7 is broken\n' in main
 
 
+@pytest.mark.timeout(SECONDS + 60)
+def test_a_main_thread_that_hangs_ends_the_job(tmp_path):
+  """The heartbeats of both processes go on."""
+  script, port = str(ROOT / 'tests' / 'end_to_end' / 'waiting_process.py'), str(free_port())
+  argvs = [[script, port, '2', str(i), '60', 'hangs'] for i in range(2)]
+  with Job(argvs, tmp_path, 1) as job:
+    outputs = job.wait()
+  assert job.codes == [LOST, LOST]
+  for output in outputs:
+    assert re.search(r'process [01] makes no progress, after \d+ s of stepping', output)
+    assert re.search(r'waiting_process.py", line \d+ in <module>', output)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 60)
 def test_processes_that_cannot_connect(tiny_data, tmp_path):

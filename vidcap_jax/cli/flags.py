@@ -139,6 +139,13 @@ PROCESS_ID = flags.DEFINE_integer(
 PEER_TIMEOUT = flags.DEFINE_float(
   'peer_timeout', 60.0, 'Seconds after which all processes end when one is lost.', lower_bound=2.0
 )
+STALL_TIMEOUT = flags.DEFINE_float(
+  'stall_timeout',
+  1800.0,
+  'Seconds without a step in training after which all processes end; saving may take 4 times as '
+  'long, compiling and evaluating 12 times. 0: any time.',
+  lower_bound=0.0,
+)
 PROFILE = flags.DEFINE_string(
   'profile', None, 'train: FIRST:LAST, writes a trace of these steps to WORKDIR/profile.'
 )
@@ -164,7 +171,10 @@ READ = {
 }
 # Modes that several processes run together, and the flags that connect these.
 JOB_MODES = ('train', 'evaluate', 'predict')
-JOB_FLAGS = (COORDINATOR, NUM_PROCESSES, PROCESS_ID, PEER_TIMEOUT, START_TIMEOUT)
+JOB_FLAGS = (
+  *(COORDINATOR, NUM_PROCESSES, PROCESS_ID),
+  *(PEER_TIMEOUT, START_TIMEOUT, STALL_TIMEOUT),
+)
 
 _OF_CHECKPOINT = {
   'config': 'the checkpoint has its own; decoding is changed by --decode=KEY=VALUE',

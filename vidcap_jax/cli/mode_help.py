@@ -28,6 +28,7 @@ METAVARS = {
   'reports': 'DIR',
   'split': 'NAME',
   'stage': 'NAME',
+  'stall_timeout': 'SECONDS',
   'start_timeout': 'SECONDS',
   'topology': 'CHIP:SHAPE',
   'weights': 'W,W',

@@ -19,7 +19,9 @@ _A_DAY = 24 * 3600
 
 
 @contextlib.contextmanager
-def joined(process: JobProcess | None, timeout: float, start_timeout: float) -> Iterator[None]:
+def joined(
+  process: JobProcess | None, timeout: float, start_timeout: float, stall_timeout: float = 0.0
+) -> Iterator[None]:
   """Joins the job on entry; inside, the devices of all its processes are JAX's devices.
 
   Enter it before anything asks JAX for its devices. An error inside is not raised: it is printed
@@ -32,6 +34,7 @@ def joined(process: JobProcess | None, timeout: float, start_timeout: float) -> 
     process: from ``cluster.find_process``; None, for a single process, does nothing.
     timeout: seconds within which all processes end when one is lost.
     start_timeout: seconds to wait for the other processes to start.
+    stall_timeout: seconds that a step may take before the job ends; 0: any time.
 
   Raises:
     UserError: the processes did not connect.
@@ -39,7 +42,7 @@ def joined(process: JobProcess | None, timeout: float, start_timeout: float) -> 
   if process is None:
     yield
     return
-  watchdog = _join(process, timeout, start_timeout)
+  watchdog = _join(process, timeout, start_timeout, stall_timeout)
   name = f'process {process.process_id} of {process.num_processes}'
   try:
     yield
@@ -61,7 +64,9 @@ def joined(process: JobProcess | None, timeout: float, start_timeout: float) -> 
   jax.distributed.shutdown()
 
 
-def _join(process: JobProcess, timeout: float, start_timeout: float) -> Watchdog:
+def _join(
+  process: JobProcess, timeout: float, start_timeout: float, stall_timeout: float
+) -> Watchdog:
   if process.process_id:
     _wait_for_coordinator(process, start_timeout)
   # JAX's preemption service would replace our own handler of SIGTERM.
@@ -83,7 +88,7 @@ def _join(process: JobProcess, timeout: float, start_timeout: float) -> Watchdog
     if not _is_runtime_error(error):  # e.g. the config file has already asked for devices
       raise
     raise _not_connected(process, start_timeout, _first_line(error)) from None
-  return Watchdog(_client(), process.process_id, process.num_processes, timeout)
+  return Watchdog(_client(), process.process_id, process.num_processes, timeout, stall_timeout)
 
 
 def _wait_for_coordinator(process: JobProcess, start_timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Ends this process when another process of its job fails or stops sending heartbeats.
+"""Ends this process when another process of its job fails, stops sending heartbeats or hangs.
 
 Every process writes heartbeats to the key-value store of JAX's coordination service, which runs in
 process 0. Process 0 checks those of all processes, the others only those of process 0, so that the
@@ -8,8 +8,10 @@ writes a failure to the store, and every process that reads it ends.
 A call to the store blocks while process 0 is stopped, so one thread calls the store and another one
 checks. Both run while the main thread compiles, waits in a collective or scores captions.
 
-Before a process ends because another is lost, the stacks of its threads are written to stderr: they
-show what it was waiting for.
+A process whose main thread makes no progress (``activity``) writes a failure itself.
+
+Before a process ends because another is lost or hangs, the stacks of its threads are written to
+stderr: they show what it was waiting for.
 """
 
 import contextlib
@@ -17,7 +19,10 @@ import faulthandler
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+from vidcap_jax.distributed import activity
 
 # The exit code of a process that ended because another was lost: the same command can resume.
 LOST = 75
@@ -44,7 +49,15 @@ class Watchdog:
       ``timeout`` seconds after it.
   """
 
-  def __init__(self, store: Store, index: int, count: int, timeout: float, end=os._exit):
+  def __init__(
+    self,
+    store: Store,
+    index: int,
+    count: int,
+    timeout: float,
+    stall_timeout: float = 0.0,
+    end: Callable[[int], object] = os._exit,
+  ):
     """Starts the threads.
 
     Args:
@@ -52,10 +65,12 @@ class Watchdog:
       index: of this process.
       count: of processes.
       timeout: seconds within which all processes end when one is lost.
+      stall_timeout: seconds that a step of the main thread may take; 0: any time.
       end: called with the exit code; does not return.
     """
     self.interval = min(2.0, timeout / 10)
     self.patience = timeout - 4 * self.interval
+    self._stall_timeout = stall_timeout
     self._store, self._index, self._count, self._end = store, index, count, end
     now = time.monotonic()
     watched = range(1, count) if index == 0 else (0,)
@@ -122,6 +137,7 @@ class Watchdog:
       if now - last_check > 3 * self.interval:
         # This process itself was stopped or too busy, so the heartbeats of others look too old.
         self._heartbeats = {i: (beat, now) for i, (beat, _) in self._heartbeats.items()}
+        activity.restart()
       last_check = now
       if self._failure:
         self._end_process(*self._failure)
@@ -130,9 +146,17 @@ class Watchdog:
         names = ', '.join(map(str, lost))
         reason = f'process {names} sent no heartbeat for {self.patience:.0f} s'
         if self._index == 0:
-          _write_failure(self._store, LOST, reason)
-          time.sleep(2 * self.interval)  # for the others to read it
+          self._report(reason)
         self._end_process(LOST, reason)
+      if stall := activity.find_stall(self._stall_timeout):
+        reason = f'process {self._index} makes no progress, after {stall}'
+        self._report(reason)
+        self._end_process(LOST, reason)
+
+  def _report(self, reason: str) -> None:
+    """Makes the other processes end too, and waits for them to read the reason."""
+    _write_failure(self._store, LOST, reason)
+    time.sleep(2 * self.interval)
 
   def _end_process(self, code: int, reason: str) -> None:
     # Not print, whose lock the main thread may hold forever.

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 
+from vidcap_jax.distributed import activity
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.training.cost import cost_of_traced
 from vidcap_jax.training.ledger import WAIT_EVENT
@@ -196,7 +197,8 @@ def _wait_for(future: Future[_Program]) -> _Program:
   if not future.done():
     began = time.perf_counter()
     try:
-      future.result()
+      with activity.doing('compiling'):
+        future.result()
     finally:
       jax.monitoring.record_event_duration_secs(WAIT_EVENT, time.perf_counter() - began)
   return future.result()

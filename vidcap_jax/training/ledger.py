@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 import jax
 from etils import epath
 
+from vidcap_jax.distributed import activity
 from vidcap_jax.errors import DataError
 from vidcap_jax.files import read_json, write_json
 from vidcap_jax.progress import duration
@@ -112,7 +113,8 @@ class Ledger:
       self._stack.append(part)
       self._idle = self._idle and part != 'stepping'
     try:
-      yield
+      with activity.doing(part):
+        yield
     finally:
       with self._lock:
         self._count()

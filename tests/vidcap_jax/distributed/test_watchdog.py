@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from vidcap_jax.distributed import activity
 from vidcap_jax.distributed.watchdog import LOST, Watchdog
 
 TIMEOUT = 3.0
@@ -32,11 +33,13 @@ class Store:
 class Job:
   """The watchdogs of ``count`` processes, and the exit codes of those that ended."""
 
-  def __init__(self, count, timeout=TIMEOUT):
+  def __init__(self, count, timeout=TIMEOUT, stall_timeout=0.0):
     self.store, self.codes = Store(), {}
     self.began = time.monotonic()
     self.watchdogs = [
-      Watchdog(self.store, i, count, timeout, lambda code, i=i: self.codes.update({i: code}))
+      Watchdog(
+        self.store, i, count, timeout, stall_timeout, lambda code, i=i: self.codes.update({i: code})
+      )
       for i in range(count)
     ]
 
@@ -126,3 +129,32 @@ def test_a_process_that_was_stopped_itself_finds_no_other_lost(job, monkeypatch)
     delay[0] = 1000.0
     time.sleep(1.2 * watchdog.patience)
     assert job.codes == {}
+
+
+@pytest.fixture
+def impatient():
+  two = Job(2, stall_timeout=1.0)
+  yield two
+  two.end()
+
+
+def test_a_main_thread_that_hangs_ends_all_processes(impatient, capfd):
+  """Its heartbeats go on, so that only the lack of steps shows it."""
+  with activity.doing('stepping'):
+    assert impatient.wait_for(2, 3 * TIMEOUT) == {0: LOST, 1: LOST}
+  output = capfd.readouterr().err
+  assert 'no progress' in output
+  assert 's of stepping' in output
+  assert output.count('stacks of all threads') == 2
+  assert 'in test_a_main_thread_that_hangs_ends_all_processes' in output
+
+
+def test_steps_and_long_validations_are_progress(impatient):
+  with activity.doing('stepping'):
+    for _ in range(6):
+      with activity.doing('waiting_for_input'):
+        time.sleep(0.3)
+    with activity.doing('evaluating'):
+      time.sleep(2.0)
+  time.sleep(1.5)  # nothing that has a limit
+  assert impatient.codes == {}
