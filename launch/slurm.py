@@ -5,9 +5,9 @@
 
 The job is requeued when it is preempted, reaches its time limit or loses a process, at most
 --restarts times, and resumes from its last checkpoint; to resume after that, or after a failure,
-give the same command again. Submit from this folder. /scratch and /data must be the same folders on
-all nodes. --sbatch passes a further option to sbatch and may be repeated:
---sbatch=--partition=gpu --sbatch=--account=me.
+give the same command again. The job runs in the folder where it is submitted. That folder, /scratch
+and /data must be the same on all nodes. --sbatch passes a further option to sbatch and may be
+repeated: --sbatch=--partition=gpu --sbatch=--account=me.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from launch import command
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+BATCH_SCRIPT = pathlib.Path(__file__).resolve().with_name('slurm.sbatch')
 # The forms that sbatch takes: M, M:S, H:M:S, D-H, D-H:M and D-H:M:S.
 TIME = r'(\d+-\d+(:\d+){0,2}|\d+(:\d+){0,2})'
 
@@ -43,9 +43,9 @@ def submission(
     f'--cpus-per-task={cpus_per_node}',
     f'--time={time}',
     f'--output={log}',
-    f'--chdir={ROOT}',
+    f'--chdir={pathlib.Path.cwd()}',
     *options,
-    str(ROOT / 'launch' / 'slurm.sbatch'),
+    str(BATCH_SCRIPT),
     setup,
     str(restarts),
     *arguments,

@@ -143,6 +143,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.error(f'--steps: unknown {", ".join(unknown)}; known: {", ".join(STEPS)}')
   if 'create' in steps and not flags.type:
     parser.error('the step create needs --type, e.g. --type=v5litepod-16')
+  if 'copy' in steps and not (ROOT / 'setup.py').is_file():
+    parser.error('the step copy needs a clone of this project; run the launcher from one')
   if 'start' in steps:
     command.require(parser, arguments)
   version = flags.version or version_of(flags.type or '')

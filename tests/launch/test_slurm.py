@@ -155,6 +155,7 @@ def test_dry_run_prints_what_is_submitted(fakes, capsys, tmp_path):
   at = first.index(str(SCRIPT))
   assert first[at + 1 :] == [str(setup), '100', *NASTY]
   assert '--nodes=2' in first[:at]
+  assert f'--chdir={pathlib.Path.cwd()}' in first[:at]
   assert '--comment=a b; $(touch pwned)' in first[:at]
 
 

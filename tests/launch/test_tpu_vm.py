@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -210,6 +211,13 @@ def test_wrong_flags(argv, message, capsys):
   with pytest.raises(SystemExit):
     tpu_vm.main(argv)
   assert message in capsys.readouterr().err
+
+
+def test_an_installation_has_nothing_to_copy(tmp_path, monkeypatch, capsys):
+  monkeypatch.setattr(tpu_vm, 'ROOT', tmp_path)  # as site-packages
+  with pytest.raises(SystemExit):
+    tpu_vm.main([*FLAGS, '--', '--config=x'])
+  assert re.search('step copy .*clone', capsys.readouterr().err)
 
 
 def test_runtime_versions():
