@@ -24,7 +24,7 @@ from vidcap_jax.decoding.decode import (
 from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.files import is_local, read_json
 from vidcap_jax.models import sharding
-from vidcap_jax.models.captioner import init_params, is_captioner
+from vidcap_jax.models.captioner import init_params, is_captioner, sharded_axes
 from vidcap_jax.models.streams import example_inputs
 
 
@@ -145,7 +145,8 @@ def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restore
   check_pass(config.decode, module)
   sizes = params_by_size(streams, config)
   choice = config.mesh.get('params', 'replicated')
-  shardings = sharding.param_shardings(choice, mesh, len(vocabulary), sizes)
+  axes = sharded_axes(module)
+  shardings = sharding.param_shardings(choice, mesh, len(vocabulary), sizes, axes)
   params = checkpoint.read_params(path, checkpoint.abstract(sizes(len(vocabulary)), shardings))
   return Restored(path, meta, config, module, params, mesh, vocabulary, streams)
 

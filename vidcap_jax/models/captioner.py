@@ -44,6 +44,8 @@ is built and when its parameters are initialised):
   'STREAM/NAME'. Choosing key frames (a stage with task 'key_frames') reads the name 'keyframe'.
 - A model whose video encoder can be held fixed (``objective.encoder``) has a class attribute
   ``encoder_params``, the names of the encoder's parameters at the top of the module.
+- A model whose layers can be split over devices (``mesh.params='tensor'``) has a class attribute
+  ``sharded_axes``: the last two names of a parameter, 'query/kernel' -> the axis that is split.
 - A model without ``step`` makes no captions. It defines ``touch``, ``embed_videos``,
   ``embed_captions`` and ``noise``, see ``embedding.py``.
 """
@@ -166,6 +168,11 @@ def encoder_params(module: nn.Module) -> tuple[str, ...]:
       "an encoder (encoder_params); use objective.encoder='trained'"
     )
   return tuple(names)
+
+
+def sharded_axes(module: nn.Module) -> Mapping[str, int]:
+  """The axes that ``mesh.params='tensor'`` shards, {} for a model that does not declare them."""
+  return getattr(module, 'sharded_axes', {})
 
 
 def bind(module: nn.Module, params: Mapping) -> Captioner:

@@ -4,6 +4,8 @@
 
   replicated  every device holds a copy of all of them
   vocabulary  arrays with a vocabulary axis are sharded along it over the mesh axis ``model``
+  tensor      so are arrays over attention heads and channels inside of feed-forward networks, of
+              models that declare them (``sharded_axes``, see ``captioner.py``)
   full        every array is sharded over ``data``, along its largest axis that divides evenly
 
 ``mesh.optimizer`` is for the optimiser's moments and for the computation of the update:
@@ -15,7 +17,7 @@ Arrays that don't divide evenly are replicated.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -24,7 +26,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from vidcap_jax.distributed.mesh import replicated
 from vidcap_jax.errors import ConfigError
 
-CHOICES = ('replicated', 'vocabulary', 'full')
+CHOICES = ('replicated', 'vocabulary', 'tensor', 'full')
 OPTIMIZER_CHOICES = ('as_params', 'sharded')
 
 
@@ -40,7 +42,13 @@ def check_optimizer_choice(how: str) -> None:
     raise ConfigError(f'unknown mesh.optimizer {how!r}; known: {", ".join(OPTIMIZER_CHOICES)}')
 
 
-def param_shardings(how: str, mesh: Mesh, size: int, init: Callable[[int], Any]) -> Any:
+def param_shardings(
+  how: str,
+  mesh: Mesh,
+  size: int,
+  init: Callable[[int], Any],
+  sharded_axes: Mapping[str, int] | None = None,
+) -> Any:
   """The sharding of each parameter, a tree like the parameters.
 
   Args:
@@ -48,16 +56,21 @@ def param_shardings(how: str, mesh: Mesh, size: int, init: Callable[[int], Any])
     mesh: of all devices.
     size: V, of the vocabulary.
     init: vocabulary size -> abstract parameters.
+    sharded_axes: of the model: the last two names of a parameter, 'query/kernel' -> its axis.
 
   Raises:
     ConfigError: an unknown choice.
   """
   check_choice(how)
   params = init(size)
-  if how == 'vocabulary':
-    return jax.tree.map(
-      lambda x, axis: _along(x, axis, 'model', mesh), params, vocabulary_axes(init)
-    )
+  if how in ('vocabulary', 'tensor'):
+    declared = sharded_axes if how == 'tensor' and sharded_axes else {}
+
+    def by_axis(path, x, axis):
+      last_names = '/'.join(key.key for key in path[-2:])
+      return _along(x, declared.get(last_names, -1) if axis < 0 else axis, 'model', mesh)
+
+    return jax.tree.map_with_path(by_axis, params, vocabulary_axes(init))
   if how == 'full':
     return jax.tree.map(lambda x: _along(x, _largest(x, mesh.shape['data']), 'data', mesh), params)
   return jax.tree.map(lambda _: replicated(mesh), params)

@@ -28,6 +28,7 @@ from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.transformer import (
   ACTIVATIONS,
   KERNEL_INIT,
+  SHARDED_AXES,
   DecoderLayer,
   EncoderLayer,
   KeysValues,
@@ -211,6 +212,7 @@ class Transformer(nn.Module):
 
   config: TransformerConfig
   encoder_params = ('encoder',)
+  sharded_axes = SHARDED_AXES
 
   def setup(self):
     c = self.config

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.schema import Stream
-from vidcap_jax.models import sharding
+from vidcap_jax.models import captioner, sharding
 from vidcap_jax.models.streams import example_inputs
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.objective import Objective
@@ -123,7 +123,8 @@ def _param_shardings(
   """A sharding for each parameter, by ``mesh.params``."""
   params_by_size = restore.params_by_size(streams, config)
   words = module.config.vocab_size
-  return sharding.param_shardings(config.mesh.params, mesh, words, params_by_size)
+  axes = captioner.sharded_axes(module)
+  return sharding.param_shardings(config.mesh.params, mesh, words, params_by_size, axes)
 
 
 def step_lengths(config: ConfigDict, length: int) -> list[int]:

@@ -20,8 +20,9 @@ from vidcap_jax import models
 from vidcap_jax.checkpoints import checkpoint
 from vidcap_jax.distributed.mesh import to_devices
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.models import sharding
+from vidcap_jax.models import captioner, sharding
 from vidcap_jax.models.captioner import init_params
+from vidcap_jax.models.transformer import Transformer
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import TrainState, state_shardings
 
@@ -34,6 +35,7 @@ LAYOUTS = [
   ((2, 4), 'full'),
   ((4, 2), 'replicated'),
 ]
+TENSOR = ((4, 2), 'tensor')
 
 
 def mesh_of(data: int, model: int) -> Mesh:
@@ -72,7 +74,8 @@ class Trained:
     return TrainState(zero, self.params, self.optimizer.init(self.params), {}, zero, jnp.zeros(()))
 
   def shardings(self, mesh, how):
-    params = sharding.param_shardings(how, mesh, V, self.sizes)
+    axes = captioner.sharded_axes(self.setup.module)
+    params = sharding.param_shardings(how, mesh, V, self.sizes, axes)
     return state_shardings(jax.eval_shape(self.state), self.optimizer, params, mesh)
 
   def run(self, shape, how):
@@ -111,6 +114,11 @@ CHOOSING = ('stats', 'global2local', 'dual_afr', 'refocus')
 QUICK = pytest.param(CASES[0], (LAYOUTS[1], LAYOUTS[3]), id=CASES[0].name)
 
 
+HEADS = pytest.param(
+  next(case for case in CASES if case.name == 'transformer'), (TENSOR,), id='transformer'
+)
+
+
 def whole(case):
   marks = [pytest.mark.slow, pytest.mark.timeout(900)]  # six programs are compiled
   return pytest.param(case, LAYOUTS[1:], marks=marks, id=f'{case.name} everywhere')
@@ -118,7 +126,7 @@ def whole(case):
 
 @pytest.mark.parametrize(
   ('case', 'layouts'),
-  [QUICK, *(whole(case) for case in (*CASES, Case('embedding', EMBEDDING, STREAMS)))],
+  [QUICK, HEADS, *(whole(case) for case in (*CASES, Case('embedding', EMBEDDING, STREAMS)))],
 )
 def test_mesh_and_sharding_change_no_loss(case, layouts):
   double = case.name.startswith(CHOOSING)
@@ -168,6 +176,32 @@ def test_which_axes_are_sharded():
   assert re.findall(r'\d+', sharding.summary(init(11), odd)) == ['181']
   with pytest.raises(ConfigError, match="mesh.params 'half'.*replicated"):
     sharding.param_shardings('half', mesh, 11, init)
+
+
+def test_heads_and_feed_forward_channels_are_sharded():
+  f32, mesh = jnp.float32, mesh_of(4, 2)
+  layer = {
+    'query': {'kernel': jax.ShapeDtypeStruct((8, 8), f32), 'bias': jax.ShapeDtypeStruct((8,), f32)},
+    'out': {'kernel': jax.ShapeDtypeStruct((8, 8), f32), 'bias': jax.ShapeDtypeStruct((8,), f32)},
+  }
+
+  def init(V):
+    return {'layer': layer, 'words': {'embedding': jax.ShapeDtypeStruct((V, 8), f32)}}
+
+  def spec(how):
+    shardings = sharding.param_shardings(how, mesh, 12, init, Transformer.sharded_axes)
+    return jax.tree.map(lambda s: tuple(s.spec), shardings)
+
+  words = {'embedding': ('model',)}
+  assert spec('tensor') == {
+    'layer': {
+      'query': {'kernel': (None, 'model'), 'bias': ('model',)},
+      'out': {'kernel': ('model',), 'bias': ()},
+    },
+    'words': words,
+  }
+  nothing = {'kernel': (), 'bias': ()}
+  assert spec('vocabulary') == {'layer': {'query': nothing, 'out': nothing}, 'words': words}
 
 
 @pytest.mark.parametrize('shape', [lambda V: (V, V), lambda V: (3, 2 * V), lambda V: (V - 4,)])

@@ -25,6 +25,12 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
   'relu': jax.nn.relu,
 }
 
+# The last two names of parameters -> their axis over heads or over channels inside of a network.
+SHARDED_AXES: Mapping[str, int] = {
+  **dict.fromkeys(('query/kernel', 'key/kernel', 'value/kernel', 'inner/kernel'), 1),
+  **dict.fromkeys(('query/bias', 'value/bias', 'inner/bias', 'out/kernel'), 0),
+}
+
 
 def sinusoids(positions: Array, features: int, dtype: jnp.dtype) -> Array:
   """Sines and cosines of positions (…,), in wavelengths of 2 pi to 20,000 pi: (…, features)."""
