@@ -17,15 +17,18 @@ from configs import common
 from vidcap_jax import models
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, UNK, Vocabulary
+from vidcap_jax.errors import UserError
 from vidcap_jax.inference.captioning import make_decoder
-from vidcap_jax.models.captioner import init_params
-from vidcap_jax.models.streams import example_inputs
+from vidcap_jax.models.captioner import bind, init_params
+from vidcap_jax.models.streams import example_inputs, to_inputs
 from vidcap_jax.objectives import make_objective
+from vidcap_jax.objectives.cross_entropy import caption_loss
 from vidcap_jax.rewards import score
 from vidcap_jax.rewards.references import References, make_references
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import initial_state, make_train_step
 
+MODELS = ('temporal', 'transformer')
 SELF_CRITICAL = {'rewards': {'cider': 1.0, 'bleu4': 0.0}, 'baseline': 'greedy', 'samples': 1}
 STEPS = 1000  # of the whole training; the cost of a step does not depend on it
 
@@ -45,6 +48,8 @@ class Sizes:
     videos: of the training split.
     beam: width of the beam.
     dtype: of the model's computations.
+    model: one of ``MODELS``.
+    layers: of the Transformer's encoder, and as many of its decoder.
   """
 
   batch: int = 64
@@ -57,6 +62,8 @@ class Sizes:
   videos: int = 1_000
   beam: int = 5
   dtype: str = 'float32'
+  model: str = 'temporal'
+  layers: int = 3
 
   @property
   def stream(self) -> Stream:
@@ -69,11 +76,24 @@ class Sizes:
 
 
 def config(sizes: Sizes) -> ConfigDict:
-  """The config of the temporal model of the VATEX paper on one stream."""
-  c = common.temporal_spatial(common.base(), 'temporal')
-  c.model.global_streams = c.model.temporal_streams = ('image',)
+  """The config of the temporal model of the VATEX paper, or of a Transformer, on one stream.
+
+  Raises:
+    UserError: another model.
+  """
+  if sizes.model not in MODELS:
+    raise UserError(f'--model={sizes.model}: unknown; known: {", ".join(MODELS)}')
+  c = common.base()
+  if sizes.model == 'transformer':
+    common.transformer(c, 'base', ('image',))
+    c.model.heads, c.model.feed_forward = max(1, sizes.hidden // 64), 4 * sizes.hidden
+    c.model.encoder_layers = c.model.decoder_layers = sizes.layers
+  else:
+    common.temporal_spatial(c, 'temporal')
+    c.model.global_streams = c.model.temporal_streams = ('image',)
   for size in ('hidden', 'embed', 'project', 'attention'):
-    c.model[size] = sizes.hidden
+    if size in c.model:
+      c.model[size] = sizes.hidden
   c.data.captions_per_video, c.data.length_buckets, c.data.standardise = 1, (), False
   c.train.batch_size, c.train.dtype = sizes.batch, sizes.dtype
   c.decode.beam = sizes.beam
@@ -163,6 +183,31 @@ def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> St
     jax.block_until_ready((state, report))
 
   return Step(run, getattr(analysis, 'temp_size_in_bytes', None))
+
+
+def gradient(sizes: Sizes, *, one_pass: bool) -> Callable[[], None]:
+  """The gradient of cross entropy, with captions read in one pass or step by step.
+
+  Args:
+    sizes: of a model with ``teacher_force``.
+    one_pass: whether it is used.
+  """
+  c, data = config(sizes), batch(sizes)
+  module = models.build(c.model, sizes.words, sizes.dtype)
+  inputs = to_inputs(data, (sizes.stream,), c.data.standardise)
+
+  def loss(params, inputs, captions, key):
+    captioner = bind(module, params)
+    if not one_pass:
+      captioner = dataclasses.replace(captioner, teacher_force=None)
+    total, count = caption_loss(captioner, inputs, captions, key)
+    return total / count
+
+  initialise = jax.jit(functools.partial(init_params, module))
+  params = initialise(jax.random.key(0), inputs)
+  run = jax.jit(jax.value_and_grad(loss))
+  arguments = (params, inputs, data['captions'], jax.random.key(1))
+  return lambda: jax.block_until_ready(run(*arguments))
 
 
 def decoding(sizes: Sizes, method: str) -> Callable[[], None]:

@@ -1,6 +1,7 @@
 """The speed of training and decoding, alone and compared with a captioner in PyTorch.
 
   python -m benchmarks.speed
+  python -m benchmarks.speed --model=transformer --layers=6
   python -m benchmarks.speed --peer=updown_torch.py --annotations=train_val_videodatainfo.json \
       --json=FILE
 
@@ -27,6 +28,7 @@ from benchmarks.programs import (
   SELF_CRITICAL,
   Sizes,
   decoding,
+  gradient,
   reward_on_device,
   reward_on_host,
   training_step,
@@ -37,6 +39,7 @@ from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.tokenizers import tokenize
 from vidcap_jax.errors import UserError
 
+ONE_PASS, BY_STEPS = 'gradient in one pass', 'gradient by steps'
 SAMPLES = 5  # captions of each video in the timed reward
 
 
@@ -91,6 +94,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
     'self_critical replay': training_step(sizes, **SELF_CRITICAL, gradient='replay'),
   }
   programs = {name: step.run for name, step in steps.items()}
+  if sizes.model == 'transformer':
+    programs |= {name: gradient(sizes, one_pass=name == ONE_PASS) for name in (ONE_PASS, BY_STEPS)}
   programs |= {f'xe, {b} tokens': training_step(sizes, length=b).run for b in shares}
   programs |= {name: decoding(sizes, name) for name in ('greedy', 'beam')}
   programs |= {
@@ -140,6 +145,9 @@ def rows_of(sizes, seconds, steps, shares, peer: Peer | None, padded: Peer | Non
     by_bucket = [seconds[f'xe, {b} tokens'] for b in shares]
     mean = [sum(share * t for share, t in zip(shares.values(), ts)) for ts in zip(*by_bucket)]
     rows += compare(rate('xe, real lengths', mean), padded, 'xe', 1.2)
+  if ONE_PASS in seconds:
+    by_steps, one_pass = (rate(name, seconds[name]) for name in (BY_STEPS, ONE_PASS))
+    rows += [dataclasses.replace(one_pass, ratio=one_pass.value / by_steps.value), by_steps]
   rows += compare(rate('self_critical', seconds['self_critical']), peer, 'self_critical', 1.0)
   rows.append(rate('self_critical replay', seconds['self_critical replay']))
   cost = medians['self_critical'] / medians['xe']

@@ -1,11 +1,14 @@
 """The data and the rewards of the timed programs."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 from benchmarks import programs
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD, UNK
+from vidcap_jax.errors import UserError
 
 SIZES = programs.Sizes(
   batch=3, frames=4, channels=8, hidden=8, words=30, length=6, references=2, videos=4
@@ -26,6 +29,31 @@ def test_batch_has_the_given_sizes():
   shapes = jax.tree.map(np.shape, programs.batch(SIZES, length=5))
   assert shapes['features'] == {'image': (3, 4, 8)}
   assert shapes['captions'] == (3, 1, 5)
+
+
+def test_the_model_has_the_given_sizes():
+  sizes = dataclasses.replace(SIZES, model='transformer', hidden=128, layers=2)
+  model = programs.config(sizes).model
+  found = (model.hidden, model.embed, model.heads, model.feed_forward)
+  assert (model.name, *found) == ('transformer', 128, 128, 2, 512)
+  assert (model.encoder_layers, model.decoder_layers) == (2, 2)
+  assert programs.config(SIZES).model.attention == 8
+  with pytest.raises(UserError, match='--model=lstm.*transformer'):
+    programs.config(dataclasses.replace(SIZES, model='lstm'))
+
+
+def test_gradients_are_of_one_pass_or_of_steps(monkeypatch):
+  used = []
+  sizes = dataclasses.replace(SIZES, model='transformer', layers=1)
+
+  def loss(captioner, *_):
+    used.append(captioner.teacher_force is not None)
+    return jax.numpy.ones(()), jax.numpy.ones(())
+
+  monkeypatch.setattr(programs, 'caption_loss', loss)
+  for one_pass in (True, False):
+    programs.gradient(sizes, one_pass=one_pass)()
+  assert used == [True, False]
 
 
 def test_host_reward_compares_samples_with_the_references_of_their_video(monkeypatch):

@@ -41,6 +41,16 @@ def test_ratios_and_goals(program):
   assert named['reward, 2 x 5 samples'].ratio == pytest.approx(4)
 
 
+def test_one_pass_is_compared_with_steps():
+  seconds = {'xe': 0.25, 'self_critical': 0.5, 'self_critical replay': 1.0, 'greedy': 0.5}
+  seconds |= {'beam': 0.5, 'reward': 0.01, 'reward of a step': 0.1, 'reward on the host': 0.04}
+  seconds |= {speed.ONE_PASS: 0.2, speed.BY_STEPS: 0.5}
+  rows = speed.rows_of(Sizes(batch=2), {k: [v] for k, v in seconds.items()}, {}, {}, None, None)
+  named = {row.name: row for row in rows}
+  assert (named[speed.ONE_PASS].value, named[speed.ONE_PASS].ratio) == (10.0, 2.5)
+  assert named[speed.BY_STEPS].value == 4.0
+
+
 def test_batches_of_real_lengths_fall_into_buckets():
   rng = np.random.default_rng(0)
   lengths = [rng.integers(4, 20, size=20) for _ in range(32)]
