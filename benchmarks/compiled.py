@@ -53,6 +53,7 @@ CONFIGS = (
   'configs/vatex_fusion.py:vanilla',
   'configs/vatex_fusion.py:temporal,fallback=i3d',
   'configs/msrvtt1000.py',
+  'configs/clip_transformer.py:size=base',
   'configs/quickstart.py',
 )
 DTYPES = ('float32', 'bfloat16')

@@ -36,7 +36,29 @@ __all__ = [
   'run_local',
   'self_critical',
   'temporal_spatial',
+  'transformer',
+  'warm_up',
 ]
+
+TRANSFORMER_SIZES = {
+  'small': {
+    'hidden': 256,
+    'embed': 256,
+    'heads': 4,
+    'feed_forward': 1024,
+    'encoder_layers': 2,
+    'decoder_layers': 2,
+  },
+  # Those of "base" in Vaswani et al. 2017.
+  'base': {
+    'hidden': 512,
+    'embed': 512,
+    'heads': 8,
+    'feed_forward': 2048,
+    'encoder_layers': 6,
+    'decoder_layers': 6,
+  },
+}
 
 
 def base() -> ConfigDict:
@@ -186,8 +208,8 @@ def base() -> ConfigDict:
   c.mesh = ConfigDict()  # changes no result, so a run may be resumed with other values
   c.mesh.data = -1  # devices that batches are split over; -1: all that mesh.model leaves
   c.mesh.model = 1  # devices that parameters are split over, see mesh.params
-  # replicated | vocabulary (matrices over words are sharded over `model`) | full (all that divides
-  # is sharded over `data`).
+  # replicated | vocabulary (matrices over words are sharded over `model`) | tensor (heads and
+  # feed-forward channels of a transformer too) | full (all that divides is sharded over `data`).
   c.mesh.params = 'replicated'
   # as_params | sharded: the optimiser's moments and the computation of the update are sharded over
   # `data`, for several devices: less memory and time, one more collective.
@@ -232,6 +254,37 @@ def temporal_spatial(c: ConfigDict, variant: str = 'temporal') -> ConfigDict:
       'dropout': 0.5,
     }
   )
+  return c
+
+
+def transformer(c: ConfigDict, size: str, streams: tuple[str, ...]) -> ConfigDict:
+  """Sets the Transformer's section (see vidcap_jax/models/transformer.py).
+
+  Args:
+    c: the config.
+    size: a key of ``TRANSFORMER_SIZES``.
+    streams: sequences, vectors or grids.
+  """
+  c.model = ConfigDict(
+    {
+      'name': 'transformer',
+      'streams': streams,
+      'region_streams': (),
+      **TRANSFORMER_SIZES[size],
+      'activation': 'gelu',  # relu | gelu
+      'tied': False,  # whether the logits use the word embeddings
+      'dropout': 0.1,
+    }
+  )
+  return c
+
+
+def warm_up(c: ConfigDict) -> ConfigDict:
+  """Sets what Transformers are usually trained with: Adam with warm-up, then a cosine."""
+  c.optimizer.learning_rate = 5e-4
+  c.optimizer.b2 = 0.98
+  c.optimizer.schedule.name = 'cosine'
+  c.optimizer.schedule.warmup_epochs = 1.0
   return c
 
 
@@ -310,6 +363,9 @@ def run_local(c: ConfigDict, streams: dict[str, str]) -> ConfigDict:
   for size in ('hidden', 'embed', 'project', 'attention'):
     if size in c.model:
       c.model[size] = 64
+  if c.model.name == 'transformer':
+    c.optimizer.learning_rate = 2e-3
+    c.model.update({'feed_forward': 128, 'encoder_layers': 1, 'decoder_layers': 1})
   return c
 
 

@@ -10,7 +10,8 @@ validation on video800-899, 20 captions each; 3,315 words (seen 3 times, caption
 Any other data set with a sequence stream called ``image`` trains with it too; docs/from-pytorch.md
 has the flags for other streams.
 
-Variants: ``model=stats|refocus|dual_afr|global2local`` trains another paper's model, as far as one
+Variants: ``model=transformer`` trains the Transformer with a warm-up and a rate of its own;
+``model=stats|refocus|dual_afr|global2local`` trains another paper's model, as far as one
 sequence of vectors allows: STaTS with ranked attention over frames, the refocused encoder in its
 stages, dualAFR with this one layer, Global2Local's clip-frame attention with frames as clips.
 Their sizes and training are those of the temporal model, so that scores can be compared.
@@ -32,7 +33,7 @@ from configs import common, dual_afr, global2local, refocus_rows, stats_rows
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
-  'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local'),
+  'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local', 'transformer'),
   'recipe': ('xe', 'rl'),
 }
 STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)
@@ -59,6 +60,8 @@ def get_config(variant: str = ''):
   c.train.label_smoothing = 0.1
   c.optimizer.learning_rate = 1e-3
   c.optimizer.schedule.name = 'cosine'
+  if chosen['model'] == 'transformer':
+    common.warm_up(c)
   c.decode.length_penalty = 0.5
   if chosen['recipe'] == 'rl':
     last = c.order[-1]
@@ -77,10 +80,12 @@ def get_config(variant: str = ''):
 
 
 def add_model(c, name: str) -> None:
-  """Sets a paper's model on the one stream, and the refocused encoder's stages."""
+  """Sets a model on the one stream, and the refocused encoder's stages."""
   if name == 'temporal':
     common.temporal_spatial(c, 'temporal')
     c.model.global_streams = c.model.temporal_streams = ('image',)
+  elif name == 'transformer':
+    common.transformer(c, 'small', ('image',))
   elif name == 'stats':
     row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'image'}
     c.model = stats_rows.stats(common.base(), row, STREAMS).model

@@ -62,7 +62,8 @@ class SelfCriticalConfig:
     samples: K, captions of each video.
     baseline: greedy (reward of the greedy caption) | others (mean of a video's other samples) |
       none.
-    gradient: tape: of the sampling itself | replay: samples are read again, with less memory.
+    gradient: tape: of the sampling itself, or of reading the samples again in one pass where the
+      model can | replay: samples are read again, with less memory.
     micro_batches: replay: parts of the batch, computed one after another: less memory.
     cross_entropy: weight of the cross entropy of the batch's captions, which is added.
     encoder: trained | fixed: the parameters of the model's video encoder stay as they are.
