@@ -59,6 +59,9 @@ TAGGER = ['HanTa>=1.2.1']
 # Agreement between people who judge captions. (The package krippendorff is under the GPL.)
 HUMAN = ['nltk>=3.9.1']
 
+# Running examples/quickstart.ipynb.
+NOTEBOOK = ['ipykernel>=7.4', 'nbclient>=0.11', 'nbformat>=5.11']
+
 # Submitting to Kubernetes: what is submitted is checked first.
 LAUNCH = ['PyYAML>=6.0.1', 'jsonschema>=4.20', 'kubernetes-validate>=1.37']
 
@@ -114,9 +117,10 @@ setup(
     'tagger': TAGGER,
     'human': HUMAN,
     'launch': LAUNCH,
+    'notebook': NOTEBOOK,
     'tpu_compile': TPU_COMPILE,
     'cuda_compile': CUDA_COMPILE,
-    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + TAGGER + HUMAN + LAUNCH,
+    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + TAGGER + HUMAN + LAUNCH + NOTEBOOK,
   },
   # Python versions: those of docs/install.md.
   classifiers=[

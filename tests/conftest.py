@@ -38,6 +38,7 @@ from etils.epath.backend import fsspec_backend
 
 from data_prep.synthetic import render, shapes
 from tests import tiny
+from tests import workspace as workspaces
 from tests.bucket import Bucket
 from tests.building import ROWS, values
 from vidcap_jax.checkpoints import restore
@@ -118,3 +119,18 @@ def clips(tmp_path_factory) -> pathlib.Path:
 @pytest.fixture
 def paths(clips):
   return video_folder.find_videos(clips)
+
+
+@pytest.fixture(scope='session')
+def workspace(tmp_path_factory) -> pathlib.Path:
+  """The folder of ``tests/workspace.py``."""
+  folder = tmp_path_factory.mktemp('workspace')
+  workspaces.build(folder)
+  return folder
+
+
+@pytest.fixture
+def inside(workspace, monkeypatch) -> pathlib.Path:
+  """The same, as the working folder."""
+  monkeypatch.chdir(workspace)
+  return workspace

@@ -1,7 +1,8 @@
 """A progress line for long work, on stderr: done, rate, time left.
 
 tqdm 4.70 (tried) would not make it shorter: it needs a wrapper that turns the redrawn line into
-lines of a log file, and its private attributes to leave compilation out of the rate.
+lines of a log file, and its private attributes to leave compilation out of the rate. A notebook
+redraws a line as a terminal does; for bars there, tqdm.auto would need ipywidgets as well.
 """
 
 import sys
@@ -24,8 +25,8 @@ def progress(
 ) -> Generator[T, None, None]:
   """Yields the items and reports the progress.
 
-  On a terminal, one line is rewritten every half second; elsewhere (in a log file), a line is
-  printed every 15 seconds. Nothing is printed for shorter work.
+  On a terminal and in a notebook, one line is rewritten every half second; elsewhere (in a log
+  file), a line is printed every 15 seconds. Nothing is printed for shorter work.
 
   Args:
     items: to yield.
@@ -38,7 +39,8 @@ def progress(
     stream: to write to; None: stderr.
   """
   stream = sys.stderr if stream is None else stream
-  on_terminal = stream.isatty()
+  # The stream of a notebook is no terminal, but redraws a line as a terminal does.
+  on_terminal = stream.isatty() or type(stream).__module__.startswith('ipykernel.')
   start = time.monotonic()
   interval = 0.5 if on_terminal else 15.0
   last_shown, done, done_at_start, shown = start, 0, 0, False

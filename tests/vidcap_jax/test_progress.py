@@ -43,8 +43,13 @@ def test_compilation_is_shown_and_not_part_of_the_rate(monkeypatch):
   ]
 
 
-def test_terminal_line_is_rewritten_and_cleared(clock):
-  stream = Terminal()
+# What ipykernel's stream, which is no terminal, looks like.
+Notebook = type('OutStream', (io.StringIO,), {'__module__': 'ipykernel.iostream'})
+
+
+@pytest.mark.parametrize('kind', [Terminal, Notebook])
+def test_terminal_line_is_rewritten_and_cleared(clock, kind):
+  stream = kind()
   list(progress('ab', 2, 'writing', unit='shards', stream=stream))
   shown = stream.getvalue().split('\r')
   assert shown[1].rstrip() == 'writing: 1/2 shards, 0.1/s, 10s left'

@@ -294,10 +294,11 @@ def best_step(directory: epath.Path) -> int | None:
   if not complete:
     return None
   # The latest of equal scores, as the preservation policy chooses.
-  return max(complete, key=lambda step: (_score(directory / str(step)), step))
+  return max(complete, key=lambda step: (score_of(directory / str(step)), step))
 
 
-def _score(path: epath.Path) -> float:
+def score_of(path: epath.Path) -> float:
+  """The score that a checkpoint was saved with; -inf if it was saved without one."""
   file = path / 'metrics' / 'metrics'  # written by Orbax, whose manager uses it
   try:
     return json.loads(file.read_text())[SCORE]

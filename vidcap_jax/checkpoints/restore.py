@@ -161,17 +161,48 @@ def require_captioner(restored: Restored) -> None:
     )
 
 
+def with_decode(restored: Restored, changes: Mapping[str, Any]) -> Restored:
+  """The checkpoint with other decoding settings.
+
+  Args:
+    restored: the checkpoint; it is not changed.
+    changes: values by key of ``config.decode``.
+
+  Raises:
+    ConfigError: an unknown setting, a value of another type, or settings that don't fit together
+      or the model.
+  """
+  config = restored.config.copy_and_resolve_references()
+  with config.unlocked():
+    for key, value in changes.items():
+      _set(config.decode, key, value, f'{key}={value!r}')
+  check_decode(config.decode)
+  check_pass(config.decode, restored.module)
+  return dataclasses.replace(restored, config=config)
+
+
 def _change(decode: ConfigDict, change: str) -> None:
   key, _, value = change.partition('=')
+  is_list = isinstance(decode.get(key), list | tuple)
+  words = list(filter(None, value.split(',')))
+  _set(decode, key, words if is_list else value, f'--decode={change}')
+
+
+def _set(decode: ConfigDict, key: str, value: Any, where: str) -> None:
+  """Sets a decoding setting to a value, converted to the type of its default."""
   known = {**CHECKPOINT_SETTINGS, **decode}
   if key not in known:
-    raise ConfigError(f'--decode={change}: unknown setting {key!r}; known: {", ".join(known)}')
+    raise ConfigError(f'{where}: unknown setting {key!r}; known: {", ".join(known)}')
   kind = type(known[key])
+  if issubclass(kind, list | tuple) and isinstance(value, str):
+    value = [value]
   try:
-    words = kind in (list, tuple)
-    decode[key] = kind(filter(None, value.split(','))) if words else kind(value)
-  except ValueError:
-    raise ConfigError(f'--decode={change}: {value!r} is not of type {kind.__name__}') from None
+    converted = kind(value)
+    if isinstance(converted, int) and converted != float(value):
+      raise ValueError(value)
+  except (TypeError, ValueError):
+    raise ConfigError(f'{where}: {value!r} is not of type {kind.__name__}') from None
+  decode[key] = converted
 
 
 def params_by_size(streams: Sequence[Stream], config: ConfigDict) -> Callable[[int], Any]:

@@ -3,7 +3,6 @@
 import itertools
 import re
 import sys
-from typing import Any
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
@@ -13,6 +12,7 @@ from vidcap_jax.cli import pytorch_names
 from vidcap_jax.config_keys import all_keys, unknown_key
 from vidcap_jax.errors import UserError
 from vidcap_jax.program_name import COMMAND, started_by_vidcap
+from vidcap_jax.training import section_defaults
 
 
 class _ConfigParser(flags.ArgumentParser):
@@ -22,7 +22,7 @@ class _ConfigParser(flags.ArgumentParser):
 
   def parse(self, argument: str) -> ConfigDict:
     config = config_files.load_config(argument)
-    _add_defaults(config)
+    section_defaults.add(config, _config_flags(sys.argv))
     return config
 
   def flag_type(self) -> str:
@@ -266,52 +266,6 @@ def parse(argv: list[str]) -> list[str]:
     sys.exit(f'error: {"; ".join(problems)}')
 
 
-_NAMED = ('model', 'objective')  # sections whose keys depend on their `name`
-
-
-def _add_defaults(config: ConfigDict) -> None:
-  """Sets defaults of models and objectives that the config lacks and a flag changes.
-
-  A flag can change only what is there. Defaults that no flag changes are left out of the config, so
-  that ``config.json`` is as it was before there were such flags.
-  """
-  flags_given = list(_config_flags(sys.argv))
-  lacking = [
-    (path, section, name)
-    for path, section in _named_sections(config).items()
-    for name in {k[len(path) + 1 :].split('.')[0] for k in flags_given if k.startswith(f'{path}.')}
-    if name not in section
-  ]
-  if not lacking:
-    return
-  defaults = _section_defaults(config)
-  with config.unlocked():
-    for path, section, name in lacking:
-      if name in defaults[path]:
-        section[name] = defaults[path][name]
-
-
-def _named_sections(config: ConfigDict) -> dict[str, ConfigDict]:
-  """Dotted name -> section, of all models and objectives: the config's own and those of stages."""
-  sections = {kind: config[kind] for kind in _NAMED if kind in config}
-  for stage, changes in config.get('stages', {}).items():
-    sections |= {f'stages.{stage}.{kind}': changes[kind] for kind in _NAMED if kind in changes}
-  return sections
-
-
-def _section_defaults(config: ConfigDict) -> dict[str, dict[str, Any]]:
-  """Dotted name -> key -> default, of the models and objectives that the config or a flag names."""
-  from vidcap_jax.training import checks  # slow to import, and needed by few commands
-
-  given, defaults = _config_flags(sys.argv), {}
-  for path, section in _named_sections(config).items():
-    kind = path.rpartition('.')[2]
-    name = given.get(f'{path}.name') or section.get('name')
-    name = name or given.get(f'{kind}.name') or config[kind].name  # a stage changes other keys only
-    defaults[path] = checks.defaults_of(kind, name)
-  return defaults
-
-
 def _config_flags(argv: list[str]) -> dict[str, str]:
   """Key -> value of each --config.KEY=VALUE; '' for a value that is an argument of its own."""
   given = re.findall(r'^--?(?:no)?config\.([^=\n]+)=?(.*)', '\n'.join(argv), re.MULTILINE)
@@ -340,7 +294,8 @@ def _unknown_keys(argv: list[str]) -> list[str]:
     return []
   config = config_files.load_config(files[-1])
   known = list(all_keys(config))
-  for section, defaults in _section_defaults(config).items():
+  sections = section_defaults.of_sections(config, _config_flags(sys.argv))
+  for section, defaults in sections.items():
     known += [key for key in all_keys(defaults, f'{section}.') if key not in known]
   names = {key.rpartition('.')[2] for key in known}
   problems = []

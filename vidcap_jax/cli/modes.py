@@ -9,9 +9,10 @@ import jax
 from absl import flags
 from etils import epath
 from jax.sharding import Mesh
-from ml_collections import ConfigDict, config_flags
+from ml_collections import config_flags
 
 from vidcap_jax import files
+from vidcap_jax.api import training
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.cli import flags as command_line
@@ -20,31 +21,26 @@ from vidcap_jax.cli.print_config import config_text
 from vidcap_jax.cli.restart import restart_advice
 from vidcap_jax.compilation import command
 from vidcap_jax.compilation.jobs import Selection
-from vidcap_jax.decoding.ensemble import check_weights
-from vidcap_jax.distributed import compilation_cache, runtime
+from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, layout, make_mesh
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import evaluate
+from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.inference import export, predict
-from vidcap_jax.studies import run_pictures
-from vidcap_jax.training import experiment, train
+from vidcap_jax.inference.members import find_members, restore_members
+from vidcap_jax.training import train
 from vidcap_jax.training.ledger import process_began
-from vidcap_jax.training.recipe import Recipe
 
 
 def train_mode() -> int:
   """Trains all stages; returns 143 after SIGTERM, the exit code that shells use for it."""
   config, workdir = required(command_line.CONFIG), epath.Path(required(command_line.WORKDIR))
   config.log.profile = command_line.PROFILE.value or config.log.profile
-  runtime.apply(config.runtime)
-  config.source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
+  source = config_flags.get_config_filename(flags.FLAGS[command_line.CONFIG.name])
   try:
-    mesh = make_mesh(config.mesh.data, config.mesh.model)
-    experiment.run(config, workdir, mesh, _recipe(config), process_began())
+    training.run(config, workdir, source, process_began())
   except train.Preempted as stopped:
     print(f'{stopped}; {restart_advice(jax.process_count())}', file=sys.stderr)
     return 128 + stopped.signal
-  run_pictures.draw(config, workdir, functools.partial(print, flush=True))
   return 0
 
 
@@ -78,21 +74,11 @@ def compile_mode() -> int:
   return 0 if command.compile_run(config, selection, options, log) else 1
 
 
-def _recipe(config: ConfigDict) -> Recipe | None:
-  """The module that renders clips for a config without a data set; needs the extra ``video``."""
-  if config.data.dir or not config.data.recipe.videos:
-    return None
-  from data_prep.synthetic import clips
-
-  return clips
-
-
 def evaluate_mode() -> int:
   """Captions and scores a split."""
   paths, weights = _checkpoints()
   output = command_line.OUTPUT.value
-  if len(paths) > 1 and not output:
-    raise UserError('an ensemble has no default output folder; pass --output=DIR')
+  evaluate.require_output(len(paths), output)
   given = command_line.FALLBACK.value
   path = restore.find_checkpoint(given, '--fallback') if given else None
   mesh = _mesh()
@@ -101,7 +87,10 @@ def evaluate_mode() -> int:
   first, *others = _restored(paths, mesh)
   fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
   data, split = command_line.DATA.value, command_line.SPLIT.value
-  evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
+  report, folder = evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
+  if is_main():
+    shown = ' + '.join(str(path) for path in paths)
+    print(f'{split}, {shown}: {results.summary(report)}\nwritten to {folder}', flush=True)
   return 0
 
 
@@ -145,23 +134,13 @@ def _mesh() -> Mesh:
 def _checkpoints() -> tuple[list[epath.Path], list[float] | None]:
   """The step folders of --checkpoint and their --weights, checked before any is read."""
   weights = command_line.weights()
-  given = required(command_line.CHECKPOINT).split(',')
-  if not all(given):
-    raise UserError(f'--checkpoint={",".join(given)}: an empty name before or after a comma')
-  if weights and len(given) == 1:
-    raise UserError('--weights needs several checkpoints, and there is one: leave it out')
-  if weights:
-    check_weights(weights, len(given))
-  return [restore.find_checkpoint(path) for path in given], weights
+  return find_members(required(command_line.CHECKPOINT).split(','), weights), weights
 
 
 def _restored(paths: Sequence[epath.Path], mesh: Mesh) -> list[Restored]:
   """Restores the checkpoints; of an ensemble, the settings of the first one apply."""
-  members = [restore.restore(path, mesh, command_line.DECODE.value) for path in paths]
-  settings = members[0].config.get('runtime', {})
-  # A folder that the checkpoint names is one of the machine that trained it.
-  cache = settings.get('compilation_cache') and compilation_cache.AUTO
-  runtime.apply({**settings, 'compilation_cache': cache or ''})
+  members = restore_members(paths, mesh, command_line.DECODE.value)
+  runtime.apply(runtime.settings_of_checkpoint(members[0].config))
   return members
 
 

@@ -14,7 +14,7 @@ from vidcap_jax.data.records import SplitSource, Video, open_split
 from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import candidates, diversity, metrics, results, retrieve, submission
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.zero_scores import zero_notes
@@ -256,6 +256,12 @@ def _score_retrieval(restored: Restored, data: Split) -> dict[str, Any]:
   return {**score(restored.params, batches, data.videos), 'captions': captions}
 
 
+def require_output(members: int, output: Any) -> None:
+  """Raises UserError for an ensemble without a folder for its results, before it is restored."""
+  if members > 1 and not output:
+    raise UserError('an ensemble has no default output folder; pass --output=DIR')
+
+
 def evaluate_command(
   restored: Restored,
   directory: str | None,
@@ -264,22 +270,23 @@ def evaluate_command(
   fallback: Restored | None = None,
   others: Sequence[Restored] = (),
   weights: Sequence[float] | None = None,
-) -> None:
-  """``--mode=evaluate``: ``evaluate`` with the default data set and folder; prints the scores.
+) -> tuple[dict[str, Any], epath.Path]:
+  """``evaluate`` with the default data set and folder, as ``--mode=evaluate`` does.
+
+  Returns:
+    The contents of metrics.json, and the folder that it was written to.
 
   Raises:
     UserError: the data set that was trained on is not there and no other is given; the checkpoint
-      is in no workdir and no ``output`` is given; the results can't be written to the workdir; or
-      as for ``evaluate``.
+      is in no workdir and no ``output`` is given; an ensemble without ``output``; the results can't
+      be written; or as for ``evaluate``.
   """
+  require_output(1 + len(others), output)
   directory = restored.data_folder(directory)
   folder = epath.Path(output) if output else results.folder_of(restored) / split
-  if not output and mesh.is_main():
+  if mesh.is_main():
     check_output('--output', folder, folder=True)
   members = (restored, *others)
   label = f'captioning {split}'
   group = ensemble_of(members, weights, label=label) if others else None
-  report = evaluate(restored, directory, split, folder, fallback, group)
-  if mesh.is_main():
-    paths = ' + '.join(str(member.path) for member in members)
-    print(f'{split}, {paths}: {results.summary(report)}\nwritten to {folder}', flush=True)
+  return evaluate(restored, directory, split, folder, fallback, group), folder

@@ -63,6 +63,22 @@ def prepare_references(
     DataError: no videos; a video without references; an empty reference; or a video whose
       references have no words. The message has counts and the first ids.
   """
+  check_references(references)
+  tokens = iter(tokenize([c for captions in references.values() for c in captions], by_character))
+  tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
+  wordless = [v for v, captions in tokenised.items() if not any(captions)]
+  if wordless:
+    raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}', wordless)
+  different = sum(
+    without_joiners(' '.join(split_words(caption, by_character))) != words
+    for video_id, captions in references.items()
+    for caption, words in zip(captions, tokenised[video_id], strict=True)
+  )
+  return References(tokenised, by_character, different)
+
+
+def check_references(references: Mapping[str, Sequence[str]]) -> None:
+  """Raises DataError for no videos, a video without references, or an empty reference."""
   if not references:
     raise DataError('no videos to score: the references are empty')
   wrong = [v for v, captions in references.items() if not _is_list_of_text(captions)]
@@ -78,17 +94,6 @@ def prepare_references(
     raise DataError(
       f'videos with an empty reference caption: {_ids(blank)}; leave those out', blank
     )
-  tokens = iter(tokenize([c for captions in references.values() for c in captions], by_character))
-  tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
-  wordless = [v for v, captions in tokenised.items() if not any(captions)]
-  if wordless:
-    raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}', wordless)
-  different = sum(
-    without_joiners(' '.join(split_words(caption, by_character))) != words
-    for video_id, captions in references.items()
-    for caption, words in zip(captions, tokenised[video_id], strict=True)
-  )
-  return References(tokenised, by_character, different)
 
 
 def score(
@@ -128,7 +133,7 @@ def score(
     ['BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4']
   """
   check_metrics(metrics)
-  _check_hypotheses(
+  check_hypotheses(
     hypotheses, references.captions if isinstance(references, References) else references
   )
   with contextlib.ExitStack() as stack:
@@ -213,7 +218,7 @@ def _score_one(metric: str, gold: dict, tokens: dict) -> dict:
   return {'CIDEr': Cider().compute_score(gold, tokens)}
 
 
-def _check_hypotheses(hypotheses: Mapping, references: Mapping) -> None:
+def check_hypotheses(hypotheses: Mapping, references: Mapping) -> None:
   """Raises DataError unless each video of the references has one hypothesis, and no other has."""
   wrong = [v for v, caption in hypotheses.items() if not isinstance(caption, str)]
   if wrong:

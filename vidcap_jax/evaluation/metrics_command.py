@@ -1,28 +1,18 @@
 """The command ``python -m vidcap_jax.evaluation.metrics``: scores a captions file."""
 
 import argparse
-import contextlib
+import dataclasses
 import functools
 import json
 import logging
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.errors import DataError, UserError, error_text, first_few
-from vidcap_jax.evaluation import meteor
-from vidcap_jax.evaluation.java import require_java
-from vidcap_jax.evaluation.metrics import (
-  METRICS,
-  Scores,
-  check_metrics,
-  different_note,
-  prepare_references,
-  score,
-  split_words,
-)
-from vidcap_jax.evaluation.zero_scores import zero_notes
+from vidcap_jax.errors import UserError, error_text
+from vidcap_jax.evaluation import meteor, scoring
+from vidcap_jax.evaluation.metrics import METRICS, Scores
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 
@@ -37,7 +27,11 @@ def make_parser() -> argparse.ArgumentParser:
   parser.add_argument('--hypotheses', required=True, metavar='FILE', help='one caption per video')
   parser.add_argument('--references', required=True, metavar='FILE', help='one or more per video')
   parser.add_argument(
-    '--metrics', default=','.join(METRICS), help='comma-separated, of: %(default)s'
+    '--metrics',
+    type=lambda text: text.split(','),
+    default=METRICS,
+    metavar='NAMES',
+    help=f'comma-separated, of: {",".join(METRICS)}',
   )
   parser.add_argument(
     '--split', help='score only this split of the references (default: all their videos)'
@@ -72,62 +66,28 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  arguments_given = make_parser().parse_args(arguments)
   logging.basicConfig(format='%(message)s')
-  names = options.metrics.split(',')
+  names = [field.name for field in dataclasses.fields(scoring.Options)]
+  options = scoring.Options(**{name: getattr(arguments_given, name) for name in names})
+  outputs = {'--json': arguments_given.json, '--per_video': arguments_given.per_video}
+  log = functools.partial(print, file=sys.stderr)
   try:
-    check_metrics(names)
-    for flag, file in (('--json', options.json), ('--per_video', options.per_video)):
+    for flag, file in outputs.items():
       if file:
         check_output(flag, file)
-    require_java()
-    hypotheses = caption_files.read_hypotheses(options.hypotheses)
-    references = caption_files.read_references(
-      options.references,
-      options.split,
-      options.splits,
-      form=options.format,
-      language=options.language,
+    scored = scoring.score_captions(
+      arguments_given.hypotheses, arguments_given.references, options, log
     )
-    if options.split and not options.splits:
-      _check_split(options, hypotheses, references)
-    split = functools.partial(split_words, by_character=options.by_character)
-    for note in zero_notes(list(references.values()), names, split):
-      print(note, file=sys.stderr)
-    with contextlib.ExitStack() as stack:
-      process = None
-      if 'METEOR' in names:  # it starts while references are tokenised
-        process = stack.enter_context(meteor.Meteor(options.meteor_time_limit))
-      prepared = prepare_references(references, by_character=options.by_character)
-      if prepared.different:
-        print(different_note(prepared), file=sys.stderr)
-      corpus, per_video = score(hypotheses, prepared, names, meteor_process=process)
-    if options.json:
-      counts = {'different_references': prepared.different} if prepared.different else {}
-      _write(options.json, {**corpus, 'videos': len(per_video), **counts})
-    if options.per_video:
-      _write(options.per_video, per_video)
+    if arguments_given.json:
+      counts = {'different_references': scored.different} if scored.different else {}
+      _write(arguments_given.json, {**scored.corpus, 'videos': len(scored.per_video), **counts})
+    if arguments_given.per_video:
+      _write(arguments_given.per_video, scored.per_video)
   except (UserError, OSError) as error:
     sys.exit(f'error: {error_text(error)}')
-  print(table(corpus))
-  print(f'{len(per_video)} videos, {len(set(hypotheses.values()))} distinct captions')
-
-
-def _check_split(options: argparse.Namespace, hypotheses: Mapping, references: Mapping) -> None:
-  """Raises DataError for captions of videos that are in another split than ``--split``."""
-  if all(video_id in references for video_id in hypotheses):
-    return
-  splits = caption_files.find_splits(
-    options.references, form=options.format, language=options.language
-  )
-  others = {v: splits[v] for v in hypotheses if v not in references and v in splits}
-  if others:
-    items = [f'{video_id}: {split}' for video_id, split in others.items()]
-    raise DataError(
-      f'--split={options.split}: {len(others)} of {len(hypotheses)} captions are of videos in '
-      f'other splits of {options.references} ({first_few(items)})',
-      items,
-    )
+  print(table(scored.corpus))
+  print(f'{len(scored.per_video)} videos, {len(set(scored.captions.values()))} distinct captions')
 
 
 def table(corpus: Scores) -> str:

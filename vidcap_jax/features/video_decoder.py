@@ -54,10 +54,14 @@ def _moving_pictures(av, container) -> list:
 
 
 def _video_stream(av, container, path):
-  """The first stream of moving pictures."""
-  for stream in _moving_pictures(av, container):
-    stream.codec_context.thread_count = 1  # callers decode several files at once instead
-    return stream
+  """The first stream of moving pictures that FFmpeg has a decoder for."""
+  streams = _moving_pictures(av, container)
+  for stream in streams:
+    if stream.codec_context is not None:
+      stream.codec_context.thread_count = 1  # callers decode several files at once instead
+      return stream
+  if streams:
+    raise VideoError(f'{path}: FFmpeg has no decoder for its pictures; the file may be damaged')
   raise VideoError(f'{path}: no video stream ({len(container.streams)} other streams)')
 
 

@@ -265,3 +265,14 @@ def ensemble_of(
   paths = [str(member.path) for member in members]
   report = {'checkpoints': paths, 'weights': list(weights) if weights else None}
   return CaptionerGroup(members, caption, {'ensemble': report})
+
+
+def caption_fn(
+  members: Sequence[Restored],
+  weights: Sequence[float] | None = None,
+  batch_size: int | None = None,
+) -> CaptionFn:
+  """``captioner_of`` for one checkpoint, ``ensemble_of`` for several."""
+  if len(members) > 1:
+    return ensemble_of(members, weights, batch_size).caption
+  return captioner_of(members[0], batch_size)

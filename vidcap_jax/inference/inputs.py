@@ -1,38 +1,79 @@
-"""Reads the videos that ``--inputs`` names, as a model needs them.
+"""Finds and reads the videos that ``--inputs`` names, as a model needs them.
 
 They are video files, pictures, or features.
 """
 
-import itertools
+import functools
 import os
 import pathlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
 
 from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.records import Video
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.picture_files import Source as VideoSource
+from vidcap_jax.inference import feature_inputs
+from vidcap_jax.inference.feature_inputs import Input
 
 MOST_PIECES = 32  # the most parts between commas that one file's name may have
 
 # A video's place in the inputs, and the video or the reason why it can't be read.
-Result = tuple[str, Video | str]
+Outcome = tuple[str, Video | str]
 
 
 def videos_of(
   provenance: FeatureProvenance, inputs: str, pictures: str = 'auto', frame_rate: str | None = None
-) -> Iterator[Result]:
+) -> Iterator[Outcome]:
   """Yields the videos that the inputs name; a bad video doesn't stop the others.
 
   Args:
     provenance: of the streams that are read.
-    inputs: comma-separated video files, pictures, folders of them and lists of them (see
-      ``video_folder``); or feature files and folders of them, of a single stream; or NAME=FEATURES
-      for each stream.
+    inputs: the parts of ``find_inputs``, with commas between them.
+    pictures, frame_rate: see ``find_inputs``.
+
+  Raises:
+    DataError: as ``find_inputs``.
+  """
+  from vidcap_jax.features import stream_folders
+
+  found = find_inputs(provenance, split(inputs), pictures, frame_rate)
+
+  def read() -> Iterator[Outcome]:
+    for each in found:
+      notes: list[str] = []
+      yield each.source, read_input(each, notes)
+      for note in notes:
+        print(note, file=sys.stderr)
+
+  return stream_folders.stop_on_call_errors(
+    read(), lambda result: result if isinstance(result, str) else ''
+  )
+
+
+def read_input(each: Input, notes: list[str]) -> Video | str:
+  """The video of an input, or the reason why it can't be read; ``notes`` as for ``Input.load``."""
+  from vidcap_jax.features import stream_folders
+
+  try:
+    return each.load(notes)
+  except Exception as error:
+    return stream_folders.failure_reason(error)
+
+
+def find_inputs(
+  provenance: FeatureProvenance,
+  parts: Sequence[str],
+  pictures: str = 'auto',
+  frame_rate: str | None = None,
+) -> list[Input]:
+  """The videos that files, folders and lists name; none is read yet.
+
+  Args:
+    provenance: of the streams that are read.
+    parts: video files, pictures, folders of them and lists of them (see ``video_folder``); or
+      feature files and folders of them, of a single stream; or NAME=FEATURES for each stream.
     pictures: of ``video_folder.PICTURES``. ``auto``: numbered pictures of a folder are the frames
       of one video, others are single pictures.
     frame_rate: of videos whose frames are pictures, frames a second; needed to sample by time.
@@ -42,33 +83,39 @@ def videos_of(
       folder whose pictures may be frames or not.
   """
   streams = (*provenance.streams, *provenance.alignment_streams)
-  parts = split(inputs)
   named = [part for part in parts if _is_named(part)]
   features = [part for part in parts if _holds_features(part)]
   if not parts:
     raise DataError('--inputs: give files or folders')
   if named:
     if len(named) < len(parts):
-      raise DataError(f'--inputs={inputs}: give NAME=FEATURES for each stream, or only videos')
-    return _from_features(provenance, _by_stream(provenance, named))
+      raise DataError(
+        f'--inputs={",".join(parts)}: give NAME=FEATURES for each stream, or only videos'
+      )
+    pairs = [(name, path) for name, _, path in (part.partition('=') for part in named)]
+    return feature_inputs.from_files(provenance, feature_inputs.by_stream(provenance, pairs))
   if not features:
-    return _from_files(provenance, _find_videos(parts, pictures, frame_rate))
+    return _from_videos(provenance, _find_videos(parts, pictures, frame_rate))
   if len(streams) > 1:
     wanted = ','.join(f'{s.name}=PATH' for s in streams)
-    raise DataError(f'--inputs={inputs}: the model reads several streams; give {wanted}')
+    raise DataError(f'--inputs={",".join(parts)}: the model reads several streams; give {wanted}')
   if len(features) < len(parts):
     other = next(part for part in parts if part not in features)
     raise DataError(
       f'--inputs: {features[0]} holds features, {other} does not; caption videos and features '
       'in separate commands'
     )
-  results: list[Iterable[Result]] = []
+  found: list[Input] = []
   for path in map(pathlib.Path, parts):
     if path.exists():
-      results.append(_from_features(provenance, {streams[0].name: path}))
+      found += feature_inputs.from_files(provenance, {streams[0].name: path})
     else:  # reported like a damaged file
-      results.append([(str(path), 'no such file or folder')])
-  return itertools.chain.from_iterable(results)
+      found.append(Input(str(path), path.stem, _no_such_file))
+  return found
+
+
+def _no_such_file(notes: list[str]) -> Video:
+  raise DataError('no such file or folder')
 
 
 def sources_of(
@@ -114,11 +161,6 @@ def _is_named(part: str) -> bool:
   return '=' in part and not os.path.exists(part)
 
 
-# ---------------------------------------------------------------- features
-
-_SINGLE = ('.npy', '.npz')  # files of one video each, named by its id
-
-
 def _holds_features(part: str) -> bool:
   """Whether a file, by its suffix, or a folder holds features; a folder with videos does not."""
   from vidcap_jax.features import formats, video_folder
@@ -133,115 +175,6 @@ def _holds_features(part: str) -> bool:
   return bool(suffixes & {*decode.SUFFIXES}) or any(
     form.matches(path) for form in formats.FORMS[:-1]
   )
-
-
-def _by_stream(provenance: FeatureProvenance, named: Sequence[str]) -> dict[str, pathlib.Path]:
-  """Stream name -> path, from NAME=PATH for each.
-
-  Raises:
-    DataError: a stream is missing, unknown or given twice, or its path does not exist.
-  """
-  pairs = [part.split('=', 1) for part in named]
-  paths = {name: pathlib.Path(path) for name, path in pairs}
-  reads = [stream.name for stream in provenance.streams]
-  alignment = [stream.name for stream in provenance.alignment_streams]
-  missing = [name for name in (*reads, *alignment) if name not in paths]
-  unknown = [name for name in paths if name not in (*reads, *alignment)]
-  twice = [name for i, (name, _) in enumerate(pairs) if name in dict(pairs[:i])]
-  if missing or unknown or twice:
-    raise DataError(
-      f'--inputs: the model reads the streams {", ".join(reads)}'
-      + (f', whose frames depend on those of {", ".join(alignment)}' if alignment else '')
-      + ''.join(
-        f'; {what}: {", ".join(names)}'
-        for what, names in (('missing', missing), ('unknown', unknown), ('given twice', twice))
-        if names
-      )
-    )
-  for name, path in paths.items():
-    if not path.exists():
-      raise DataError(f'--inputs: stream {name!r}: {path}: no such file or folder')
-  return paths
-
-
-def _from_features(
-  provenance: FeatureProvenance, paths: Mapping[str, pathlib.Path]
-) -> Iterator[Result]:
-  """Videos from features, in the order of their ids; the file of a single video gives its id."""
-  from vidcap_jax.features.sources import read_features
-
-  streams = (*provenance.streams, *provenance.alignment_streams)
-  single_id = next((paths[s.name].stem for s in streams if _is_single(paths[s.name])), '')
-  sources = [_open_stream(provenance, stream, paths[stream.name], single_id) for stream in streams]
-
-  def load(video_id: str) -> Video:
-    required = (s for s in sources if not s.stream.optional)
-    if lacking := [s.stream.name for s in required if video_id not in s.names]:
-      raise DataError(f'no features of stream {", ".join(lacking)}')
-    return Video(
-      video_id, (), read_features(video_id, sources, provenance.options.get('align', {}))
-    )
-
-  ids = sorted({video_id for source in sources for video_id in source.names})
-  return (_load(video_id, load, video_id) for video_id in ids)
-
-
-def _is_single(path: pathlib.Path) -> bool:
-  return path.is_file() and path.suffix.lower() in _SINGLE
-
-
-def _open_stream(provenance: FeatureProvenance, stream: Stream, path: pathlib.Path, single_id: str):
-  """Opens a stream's features as a ``sources.Source``, with the options of the build."""
-  from vidcap_jax.features import formats
-  from vidcap_jax.features.formats import folder, h5, layout
-  from vidcap_jax.features.sources import Source
-
-  options = {option: values.get(stream.name) for option, values in provenance.options.items()}
-  single = _is_single(path)
-  location = path.parent if single else path
-  sidecar = formats.read_sidecar(stream.name, location)
-  _check_provenance(stream, sidecar, location)
-  key = options.get('keys')
-  if single:  # one entry of its folder
-    reader: formats.FeatureReader = folder.FolderReader(stream.name, path, key)
-  else:
-    first = options.get('rows') if path.suffix.lower() in h5.H5_SUFFIXES else None
-    try:
-      reader = formats.open_features(stream.name, path, key, first, options.get('readers'))
-    except DataError:
-      if not any((key, first, options.get('readers'))):
-        raise
-      # The options are for the training data's files. Without them, files of another format open,
-      # and for others the error is about the file itself.
-      reader = formats.open_features(stream.name, path)
-  return Source(
-    stream,
-    reader,
-    {single_id: path.stem} if single else {name: name for name in reader.ids},
-    # The sidecar describes these features; the build's option described the training data's.
-    layout.declared_or_stored(stream.kind, sidecar.get('layout') or options.get('layouts')),
-    options.get('max_frames'),
-    options.get('max_regions'),
-    options.get('blocks'),
-  )
-
-
-def _check_provenance(stream: Stream, sidecar: Mapping, folder: pathlib.Path) -> None:
-  """Raises DataError if the features were extracted differently from the training data's."""
-  from vidcap_jax.features import extractors
-
-  for field in ('extractor', 'version', 'sampling'):
-    trained, given = getattr(stream, field), sidecar.get(field)
-    if field == 'version':
-      trained, given = map(extractors.network_version, (trained, given))
-    if trained and given and trained != given:
-      raise DataError(
-        f'stream {stream.name!r}: the checkpoint was trained on {field} {trained!r}, '
-        f'{folder} was extracted with {given!r}; extract it the same way'
-      )
-
-
-# ---------------------------------------------------------------- video files and pictures
 
 
 def _find_videos(
@@ -261,9 +194,9 @@ def _find_videos(
   return videos
 
 
-def _from_files(
+def _from_videos(
   provenance: FeatureProvenance, sources: Sequence[tuple[str, VideoSource]]
-) -> Iterator[Result]:
+) -> list[Input]:
   """Videos from their files; features are extracted as those of the training data were."""
   from vidcap_jax.features import extractors, picture_files, stream_folders, video_decoder
 
@@ -278,24 +211,21 @@ def _from_files(
     extractors.load(description['extractor'] for description in wanted.values())
   except extractors.ExtractorError as error:
     inputs = ','.join(f'{stream.name}=DIR' for stream in streams)
-    raise DataError(f'{error.args[0]} (as --inputs={inputs})') from None
+    raise DataError(f'{error.args[0]} (--inputs={inputs}; in Python features=)') from None
   except ModuleNotFoundError as error:
     raise DataError(error.args[0]) from None
 
   def load(video_id: str, source: VideoSource, notes: list[str]) -> Video:
     arrays = stream_folders.extract_features(source, wanted, notes)
-    return Video(video_id, (), _as_built(provenance, str(source), arrays))
+    for stream in streams:
+      if not len(arrays[stream.name]) and not stream.optional:
+        raise DataError(
+          f'the video has no sound for the stream {stream.name!r}, and all training videos had; a '
+          f'model can do without if its data set is built with --optional={stream.name}'
+        )
+    return Video(video_id, (), feature_inputs.as_built(provenance, str(source), arrays))
 
-  def read() -> Iterator[Result]:
-    for video_id, source in sources:
-      notes: list[str] = []
-      yield _load(str(source), load, video_id, source, notes)
-      for note in notes:
-        print(note, file=sys.stderr)
-
-  return stream_folders.stop_on_call_errors(
-    read(), lambda result: result if isinstance(result, str) else ''
-  )
+  return [Input(str(s), video_id, functools.partial(load, video_id, s)) for video_id, s in sources]
 
 
 def _note_older_frames(streams: Sequence[Stream], wanted: Mapping[str, Mapping]) -> None:
@@ -310,41 +240,5 @@ def _note_older_frames(streams: Sequence[Stream], wanted: Mapping[str, Mapping])
     )
 
 
-def _load(where: str, load: Callable[..., Video], *arguments) -> Result:
-  """The video that ``load`` returns, or the reason why it raised."""
-  from vidcap_jax.features import stream_folders
-
-  try:
-    return where, load(*arguments)
-  except Exception as error:
-    return where, stream_folders.failure_reason(error)
-
-
 def _description(stream: Stream) -> Mapping:
   return {k: getattr(stream, k) for k in ('extractor', 'version', 'sampling')}
-
-
-def _as_built(provenance: FeatureProvenance, path: str, arrays: Mapping) -> dict[str, np.ndarray]:
-  """Extracted arrays by stream, converted as the build of the training data did.
-
-  Raises:
-    DataError: the video lacks a stream (sound) that every training video had; values that a data
-      set can't hold; streams whose lengths differ and must not.
-  """
-  from vidcap_jax.features.formats import check, layout, lengths
-
-  options = provenance.options
-  features = {}
-  for stream in (*provenance.streams, *provenance.alignment_streams):
-    name, array = stream.name, arrays[stream.name]
-    if not len(array) and not stream.optional:
-      raise DataError(
-        f'the video has no sound for the stream {name!r}, and all training videos had; a model can '
-        f'do without if its data set is built with --optional={name}'
-      )
-    axes = layout.declared_or_stored(stream.kind, options.get('layouts', {}).get(name))
-    most_regions = options.get('max_regions', {}).get(name)
-    where = f'{path}: stream {name!r}'
-    features[name] = check.as_stored(array, where, stream, axes, most_regions)
-  selection = (options.get(option, {}) for option in ('align', 'max_frames', 'blocks'))
-  return lengths.select_frames(features, *selection)

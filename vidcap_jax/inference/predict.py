@@ -1,29 +1,82 @@
 """Captions for new videos from a checkpoint: video files, or features of them.
 
-Prints one JSON object a line for each video; inputs that fail are listed on stderr, and the exit
-code is 1. Features of video files are extracted as those of the training data were, or refused.
+As a command it prints one JSON object a line for each video; inputs that fail are listed on stderr,
+and the exit code is 1. Features of video files are extracted as those of the training data were, or
+refused.
 """
 
+import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from vidcap_jax.checkpoints.restore import Restored
-from vidcap_jax.data import provenance
 from vidcap_jax.data.key_frames import lacking
-from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.records import Video
-from vidcap_jax.data.schema import Stream
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import DataError
 from vidcap_jax.failures import FailureLog
 from vidcap_jax.inference import captioning
-from vidcap_jax.inference.inputs import videos_of
+from vidcap_jax.inference.feature_inputs import Input
+from vidcap_jax.inference.inputs import find_inputs, read_input, split
+from vidcap_jax.inference.members import joint_provenance
+from vidcap_jax.inference.result import Candidate, Result
 
 BATCH = 8  # videos captioned at a time; small, so that captions of a long list appear early
 
-# Fields that must be equal in streams of the same name that two models read.
-_STREAM_FIELDS = ('kind', 'channels', 'dtype', 'extractor', 'version', 'sampling')
+# Captions videos, as a ``captioning.CaptionFn``; entries may have the ``attention`` of results.
+CaptionBatch = Callable[[Sequence[Video], Sequence[str]], Sequence[Mapping[str, Any]]]
+
+
+def caption_inputs(
+  inputs: Iterable[Input], caption: CaptionBatch, size: int = BATCH
+) -> Iterator[Result]:
+  """Reads and captions videos, some at a time; yields a result for each input, in their order.
+
+  Args:
+    inputs: a bad one has a result with its error and doesn't stop the others.
+    caption: captions the videos of a batch; ids of all videos before are given, too.
+    size: videos of a batch.
+  """
+  ids: list[str] = []
+  videos: list[Video] = []
+  waiting: list[Result] = []  # the results of the batch, those of videos still without captions
+
+  def finish() -> Iterator[Result]:
+    captions = iter(caption(videos, ids) if videos else ())
+    for result in waiting:
+      yield result if result.error is not None else as_result(next(captions), result)
+    videos.clear()
+    waiting.clear()
+
+  for each in inputs:
+    notes: list[str] = []
+    video = read_input(each, notes)
+    error = video if isinstance(video, str) else None
+    waiting.append(Result(each.video_id, error=error, source=each.source, notes=tuple(notes)))
+    if isinstance(video, Video):
+      videos.append(video)
+      ids.append(video.video_id)
+    if len(videos) in (0, size):
+      yield from finish()
+  yield from finish()
+
+
+def as_result(made: Mapping[str, Any], read: Result | None = None) -> Result:
+  """The result of a video that was captioned.
+
+  Args:
+    made: an entry of what a ``CaptionBatch`` or a captions.json holds.
+    read: the result of reading the video, if it was read here.
+  """
+  candidates = made.get('captions', [made])
+  return dataclasses.replace(
+    read or Result(made['video_id']),
+    caption=made['caption'],
+    log_prob=made['log_prob'],
+    captions=tuple(Candidate(each['caption'], each['log_prob']) for each in candidates),
+    attention=made.get('attention', {}),
+  )
 
 
 def predict(
@@ -38,105 +91,53 @@ def predict(
 
   Args:
     restored: the checkpoint.
-    inputs: see ``inputs.videos_of``.
+    inputs: the parts of ``inputs.find_inputs``, with commas between them.
     others: checkpoints that caption together with the first, see ``captioning.ensemble_of``.
     weights: of the first and the others; None: equal weights.
-    pictures, frame_rate: see ``inputs.videos_of``.
+    pictures, frame_rate: see ``inputs.find_inputs``.
 
   Raises:
     ConfigError: a model makes no captions, or the models don't fit together.
-    DataError: the models read streams that were made differently, or as for ``inputs.videos_of``.
+    DataError: the models read streams that were made differently, or as for
+      ``inputs.find_inputs``.
   """
   members = (restored, *others)
-  if others:
-    caption = captioning.ensemble_of(members, weights, BATCH).caption
-  else:
-    caption = captioning.captioner_of(restored, BATCH)
-  videos = videos_of(_joint_provenance(members), inputs, pictures, frame_rate)
-  failed, ids = 0, list[str]()
+  caption = captioning.caption_fn(members, weights, BATCH)
+  found = find_inputs(joint_provenance(members), split(inputs), pictures, frame_rate)
+  failed, ids = 0, dict[str, None]()
   failures = FailureLog(_log)
-  batch: list[Video] = []
-  for where, video in videos:
-    if isinstance(video, str):
+  for result in _stop_on_call_errors(caption_inputs(found, caption)):
+    for note in result.notes:
+      _log(note)
+    if result.error is not None:
       failed += 1
-      failures.fail(where, video)
+      failures.fail(result.source, result.error)
       continue
     failures.succeed()
-    if video.video_id in ids:
-      _log(f'{where}: a second video called {video.video_id!r}')
-    ids.append(video.video_id)
-    batch.append(video)
-    if len(batch) == BATCH:
-      _print_captions(caption(batch, ids))
-      batch = []
-  if batch:
-    _print_captions(caption(batch, ids))
+    if result.video_id in ids:
+      _log(f'{result.source}: a second video called {result.video_id!r}')
+    ids[result.video_id] = None
+    if mesh.is_main():
+      print(json.dumps(result.to_dict(), ensure_ascii=False), flush=True)
   failures.close()
   for member in members:
     if ids and member.key_frames:
       _log(lacking(member.key_frames, ids))
   if failed:
-    _log(f'{failed} of {failed + len(ids)} inputs failed')
+    _log(f'{failed} of {len(found)} inputs failed')
   return 1 if failed else 0
+
+
+def _stop_on_call_errors(results: Iterable[Result]) -> Iterator[Result]:
+  """The results; CallError if the first ones all failed because of a fault in the program."""
+  from vidcap_jax.features.stream_folders import stop_on_call_errors
+
+  pairs = stop_on_call_errors(
+    ((each.source, each) for each in results), lambda each: each.error or ''
+  )
+  return (result for _, result in pairs)
 
 
 def _log(text: str) -> None:
   if mesh.is_main():
     print(text, file=sys.stderr, flush=True)
-
-
-def _print_captions(captions: Iterable[Mapping]) -> None:
-  for caption in captions:
-    if mesh.is_main():
-      print(json.dumps(caption, ensure_ascii=False), flush=True)
-
-
-def _joint_provenance(members: Sequence[Restored]) -> FeatureProvenance:
-  """The provenance of all streams that the models read.
-
-  Raises:
-    DataError: two models were trained on streams of the same name that were made differently.
-  """
-  streams: dict[str, Stream] = {}
-  alignment_streams: dict[str, Stream] = {}
-  fields_by_stream: dict[str, dict] = {}  # as the first model that reads the stream has them
-  options: dict[str, dict] = {}
-  for member in members:
-    made = provenance.from_dict(member.meta.get('making', {}), member.streams)
-    for stream in (*made.streams, *made.alignment_streams):
-      target = streams if stream in made.streams else alignment_streams
-      target.setdefault(stream.name, stream)
-      fields = {field: getattr(stream, field) for field in _STREAM_FIELDS}
-      if 'making' in member.meta:
-        fields |= _selection_fields(made, stream)
-      first_fields = fields_by_stream.setdefault(stream.name, fields)
-      _check_equal(f'stream {stream.name!r}', member, first_fields, fields)
-    # Streams have one common clock of blocks, so the models must have been trained with the same.
-    if 'blocks' in made.options and 'blocks' in options:
-      _check_equal('streams cut into blocks', member, options, made.options, ('blocks',))
-    for option, values in made.options.items():
-      options[option] = {**values, **options.get(option, {})}
-  return FeatureProvenance(
-    tuple(streams.values()),
-    tuple(stream for name, stream in alignment_streams.items() if name not in streams),
-    options,
-  )
-
-
-def _selection_fields(made: FeatureProvenance, stream: Stream) -> dict[str, Mapping]:
-  """The options by which a build selects frames of a stream and of those aligned with it."""
-  aligned = provenance.aligned_with(made.options, {stream.name})
-  options = provenance.options_of(made.options, aligned)
-  return {f'--{option}': options.get(option, {}) for option in provenance.SELECTION_OPTIONS}
-
-
-def _check_equal(
-  what: str, member: Restored, first: Mapping, fields: Mapping, names: Iterable[str] = ()
-) -> None:
-  """Raises DataError if fields of a member differ from those of an earlier one."""
-  for name in names or first.keys() & fields.keys():
-    if first[name] != fields[name]:
-      raise DataError(
-        f'{what}: {member.path} was trained on {name} {fields[name]!r}, another checkpoint on '
-        f'{first[name]!r}; caption with each checkpoint separately'
-      )

@@ -1,7 +1,9 @@
-"""What attention weights are over: declared by each model's config, read by studies."""
+"""Attention weights, and what they are over: declared by each model's config, read by studies."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from vidcap_jax.errors import ModelError
 
@@ -68,6 +70,37 @@ class AttentionAxes:
         f'weights of shape {tuple(stored)} do not have the axes {self.axes}, {known}'
       )
     return tuple(sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+  """The weights of one attention at the words of a caption.
+
+  Attributes:
+    name: as the model calls it.
+    axes: what the weights are over.
+    weights: (L, …), a row for each word and then the axes of ``axes``, without padding.
+    rows: (T,) the rows of the stream's stored features that the frames are; empty without frames.
+    grid: (rows, columns) of the places; None if they are regions or there are none.
+
+  Example:
+    >>> import vidcap_jax as vc
+    >>> [result] = vc.load('runs/mine').caption('clip.mp4', attention=True)
+    >>> attention = result.attention['temporal']
+    >>> attention.axes.axes, attention.axes.stream, attention.over('frames').shape[1]
+    (('frames',), 'image', 3)
+  """
+
+  name: str
+  axes: AttentionAxes
+  weights: np.ndarray
+  rows: np.ndarray
+  grid: tuple[int, int] | None = None
+
+  def over(self, axis: str) -> np.ndarray:
+    """The weights summed over all axes but the picks and the given one: (L, [K,] N)."""
+    kept = {0, *(1 + i for i, a in enumerate(self.axes.axes) if a in (axis, 'picks'))}
+    return self.weights.sum(axis=tuple(i for i in range(self.weights.ndim) if i not in kept))
 
 
 def _product(sizes: Sequence[int]) -> int:

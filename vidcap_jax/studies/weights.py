@@ -17,33 +17,9 @@ from vidcap_jax.decoding.unroll import teacher_forcing
 from vidcap_jax.distributed.mesh import to_devices, to_host
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.inference import captioning
-from vidcap_jax.models.attention_axes import AttentionAxes, places_of, streams_of
+from vidcap_jax.models.attention_axes import Attention, AttentionAxes, places_of, streams_of
 from vidcap_jax.models.captioner import bind
 from vidcap_jax.models.streams import stream_sizes, to_inputs
-
-
-@dataclasses.dataclass(frozen=True)
-class Attention:
-  """The weights of one attention at the words of a caption.
-
-  Attributes:
-    name: as the model calls it.
-    axes: what the weights are over.
-    weights: (L, …), a row for each word and then the axes of ``axes``, without padding.
-    rows: (T,) the rows of the stream's stored features that the frames are; empty without frames.
-    grid: (rows, columns) of the places; None if they are regions or there are none.
-  """
-
-  name: str
-  axes: AttentionAxes
-  weights: np.ndarray
-  rows: np.ndarray
-  grid: tuple[int, int] | None = None
-
-  def over(self, axis: str) -> np.ndarray:
-    """The weights summed over all axes but the picks and the given one: (L, [K,] N)."""
-    kept = {0, *(1 + i for i, a in enumerate(self.axes.axes) if a in (axis, 'picks'))}
-    return self.weights.sum(axis=tuple(i for i in range(self.weights.ndim) if i not in kept))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +44,9 @@ class Explained:
 
 
 Weigher = Callable[[Any, Mapping], dict[str, jax.Array]]
-Explainer = Callable[[Sequence[Video], Mapping[str, str] | None], list[Explained]]
+Explainer = Callable[
+  [Sequence[Video], Mapping[str, str] | Sequence[np.ndarray] | None], list[Explained]
+]
 Part = tuple[str, AttentionAxes, np.ndarray]  # an attention's name, axes and weights (L, …)
 
 
@@ -129,14 +107,22 @@ def read_weights(
         yield int(video), {name: w[:, row, 0] for name, w in weights.items()}
 
 
-def make_explainer(restored: Restored, *, heads: bool = False) -> Explainer:
+def make_explainer(
+  restored: Restored, batch_size: int | None = None, *, heads: bool = False
+) -> Explainer:
   """A function (videos, captions) -> their ``Explained``, compiled once.
 
   Of an attention with several heads the mean of the heads is explained, and with ``heads`` each of
   them too. One to the entries of several streams is explained for each stream.
 
-  The captions are a mapping of video id -> caption, or None for those of the checkpoint's decoder.
-  A model without attention has captions with no weights.
+  The captions are a mapping of video id -> caption; the token ids of each video's caption, EOS
+  included; or None for the captions of the checkpoint's decoder. A model without attention has
+  captions with no weights.
+
+  Args:
+    restored: the checkpoint.
+    batch_size: None: ``eval.batch_size`` of its config.
+    heads: see above.
 
   Raises:
     ConfigError: the model makes no captions.
@@ -147,15 +133,18 @@ def make_explainer(restored: Restored, *, heads: bool = False) -> Explainer:
     restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
   )
 
-  def explain(videos: Sequence[Video], captions: Mapping[str, str] | None = None):
+  def explain(videos, captions=None):
     source = attach(videos, restored.key_frames)
-    batches = list(captioning.batches_of(restored, source))
+    batches = list(captioning.batches_of(restored, source, batch_size))
     log_probs: dict[int, float] = {}
     if captions is None:
       batches = [_with_decoded(restored, decode, *each, log_probs) for each in batches]
     else:
-      given = [_tokens(restored, captions[video.video_id]) for video in videos]
-      batches = [(step, _with_captions(batch, given)) for step, batch in batches]
+      if isinstance(captions, Mapping):
+        captions = [_tokens(restored, captions[video.video_id]) for video in videos]
+      # Captions of usual lengths have one shape, so that they need one compilation.
+      length = max(restored.length, *map(len, captions))
+      batches = [(step, _with_captions(batch, captions, length)) for step, batch in batches]
     by_video = {
       int(video): (words, {name: mask[row] for name, mask in batch['masks'].items()})
       for _, batch in batches
@@ -253,9 +242,9 @@ def _tokens(restored: Restored, caption: str) -> np.ndarray:
   return restored.vocabulary.encode(caption, length)
 
 
-def _with_captions(batch: Mapping, tokens: Sequence[np.ndarray]) -> dict:
-  """The batch with one caption a video, padded to the longest of all."""
-  captions = np.full((len(batch['video_index']), 1, max(map(len, tokens))), PAD, np.int32)
+def _with_captions(batch: Mapping, tokens: Sequence[np.ndarray], length: int) -> dict:
+  """The batch with one caption a video, padded to a length."""
+  captions = np.full((len(batch['video_index']), 1, length), PAD, np.int32)
   for row, video in enumerate(batch['video_index']):
     if video >= 0:
       captions[row, 0, : len(tokens[video])] = tokens[video]

@@ -38,7 +38,7 @@ def run(
   mesh: Mesh,
   recipe: Recipe | None = None,
   began: float | None = None,
-) -> None:
+) -> dict[str, dict]:
   """Runs a config, once or once for each of ``config.seeds``.
 
   Args:
@@ -48,12 +48,15 @@ def run(
     recipe: makes the data set where ``data.dir`` is not set.
     began: when the process began, for goodput.json: seconds since the epoch; None: now.
 
+  Returns:
+    The last stage's scores by split; their means over several seeds.
+
   Raises:
     DataError: the workdir was made with another config, or data and config don't fit together.
     UserError: another process is training in the workdir.
   """
   with locked(workdir) if is_main() else contextlib.nullcontext():
-    _run(config, workdir, mesh, recipe, began)
+    return _run(config, workdir, mesh, recipe, began)
 
 
 def _run(
@@ -62,11 +65,10 @@ def _run(
   mesh: Mesh,
   recipe: Recipe | None,
   began: float | None,
-) -> None:
+) -> dict[str, dict]:
   check_settings(config)
   if not config.seeds:
-    run_one_seed(config, workdir, mesh, recipe, began)
-    return
+    return run_one_seed(config, workdir, mesh, recipe, began)
   if wrong := [seed for seed in config.seeds if not isinstance(seed, int)]:
     raise ConfigError(f'config.seeds are whole numbers, e.g. --config.seeds=0,1,2; not {wrong}')
   if len(set(config.seeds)) < len(config.seeds):
@@ -79,8 +81,7 @@ def _run(
       seed_config.data.dir = prepare_data(config, workdir, recipe)  # one data set for all seeds
       seed_config.data.recipe.videos = 0
     reports[seed] = run_one_seed(seed_config, workdir / f'seed_{seed}', mesh)
-  if is_main():
-    stage_scores.summarise_seeds(reports, workdir)
+  return stage_scores.summarise_seeds(reports, workdir) if is_main() else {}
 
 
 def run_one_seed(

@@ -112,12 +112,15 @@ def fallback_of(config: ConfigDict, workdir: epath.Path) -> epath.Path | None:
   )
 
 
-def summarise_seeds(reports: Mapping[int, Mapping], workdir: epath.Path) -> None:
+def summarise_seeds(reports: Mapping[int, Mapping], workdir: epath.Path) -> dict[str, dict]:
   """Prints mean, deviation and values of each score over seeds, and writes them to seeds.json.
 
   Args:
     reports: seed -> split -> scores.
     workdir: of the run.
+
+  Returns:
+    Split -> score -> mean.
   """
   table: dict[str, dict] = {}
   for split in next(iter(reports.values())):
@@ -132,3 +135,4 @@ def summarise_seeds(reports: Mapping[int, Mapping], workdir: epath.Path) -> None
       line = f'{row["mean"]:.4f} ± {stdev:.4f} over {len(values)} seeds ({shown})'
       print(f'{split} {name}: {line}', flush=True)
   write_json(workdir / 'seeds.json', {'seeds': list(reports), 'scores': table})
+  return {split: {name: row['mean'] for name, row in rows.items()} for split, rows in table.items()}

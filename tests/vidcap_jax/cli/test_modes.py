@@ -58,7 +58,7 @@ def test_what_a_checkpoint_says_of_the_runtime(saved, applied, command, monkeypa
   """How to compute; not where its machine kept compiled programs."""
   runtime = {'matmul_precision': 'highest', **saved}
   of_training = types.SimpleNamespace(config=ConfigDict({'runtime': runtime}))
-  monkeypatch.setattr(restore, 'find_checkpoint', lambda path: path)
+  monkeypatch.setattr(restore, 'find_checkpoint', lambda path, *_: path)
   monkeypatch.setattr(restore, 'restore', lambda *_: of_training)
   found = []
   monkeypatch.setattr(modes.runtime, 'apply', found.append)

@@ -5,7 +5,7 @@ import wave
 import numpy as np
 import pytest
 
-from tests.video_files import write_video
+from tests.video_files import gray, write_video
 from vidcap_jax.errors import VideoError
 from vidcap_jax.features import video
 
@@ -30,6 +30,18 @@ def test_not_a_video(tmp_path):
     with pytest.raises(VideoError, match=reason) as caught:
       list(video.sample(path, {'uniform': 2}))
     assert str(path) in str(caught.value)
+
+
+def test_an_mp4_cut_anywhere_is_a_bad_video(tmp_path):
+  """Its index is at its end: cut inside the index, it may name pictures of no codec."""
+  data = write_video(tmp_path / 'whole.mp4', [gray(9 * i) for i in range(6)]).read_bytes()
+  cut, found = tmp_path / 'cut.mp4', set()
+  for percent in range(2, 90, 4):
+    cut.write_bytes(data[: len(data) * percent // 100])
+    with pytest.raises(VideoError, match=str(cut)) as caught:
+      list(video.sample(cut, {'uniform': 2}))
+    found.add('no decoder' in str(caught.value))
+  assert found == {False, True}
 
 
 def noisy_video(path, container):

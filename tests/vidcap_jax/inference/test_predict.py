@@ -20,6 +20,7 @@ from vidcap_jax.errors import DataError
 from vidcap_jax.features import extract_folder, extraction, extractors
 from vidcap_jax.inference import captioning, predict
 from vidcap_jax.inference.inputs import videos_of
+from vidcap_jax.inference.members import joint_provenance
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SAMPLING = {'uniform': 4}
@@ -125,15 +126,15 @@ def test_a_checkpoint_stores_the_provenance_of_its_streams(restored, clips, caps
   )
   whole = np.load(clips / 'features' / 'image' / 'good.npy')
   for inputs in (video, str(clips / 'features' / 'image')):
-    ((_, made),) = videos_of(predict._joint_provenance([restored]), inputs)
+    ((_, made),) = videos_of(joint_provenance([restored]), inputs)
     np.testing.assert_array_equal(made.features['image'], whole[[0, 2, 3]], strict=True)
   # One that was made before they did.
   meta = {k: v for k, v in restored.meta.items() if k != 'making'}
   old = dataclasses.replace(restored, meta=meta)
-  ((_, made),) = videos_of(predict._joint_provenance([old]), video)
+  ((_, made),) = videos_of(joint_provenance([old]), video)
   np.testing.assert_array_equal(made.features['image'], whole, strict=True)
   for members in ((old, restored), (restored, old)):
-    assert predict._joint_provenance(members).options == limits
+    assert joint_provenance(members).options == limits
   capsys.readouterr()
   assert predict.predict(old, video) == 0
   assert json.loads(capsys.readouterr().out)['video_id'] == 'good'
@@ -152,9 +153,9 @@ def test_models_whose_streams_were_made_differently(restored):
     ([other(c, n) for c, n in zip(clock, ('one', 'two'))], 'on blocks .*two.*one'),
   ):
     with pytest.raises(DataError, match=f'{message}.*separately'):
-      predict._joint_provenance(members)
+      joint_provenance(members)
   beside = other({'max_regions': {'objects': 2}}, 'objects')
-  assert predict._joint_provenance([restored, beside]).options == {
+  assert joint_provenance([restored, beside]).options == {
     'max_frames': {'image': 3},
     'max_regions': {'objects': 2},
   }
@@ -202,4 +203,4 @@ def test_pictures_and_folders_of_frames(restored, tmp_path, capsys):
 
 
 def restored_provenance(restored):
-  return predict._joint_provenance([restored])
+  return joint_provenance([restored])

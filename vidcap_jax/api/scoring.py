@@ -1,0 +1,196 @@
+"""Scores: of a checkpoint on a split of a data set, and of any captions against references."""
+
+import logging
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vidcap_jax.api import decoding, sources
+from vidcap_jax.api.captioner import DEVICES, Captioner
+from vidcap_jax.api.sources import PathLike
+from vidcap_jax.checkpoints.restore import Restored, with_decode
+from vidcap_jax.distributed import runtime
+from vidcap_jax.distributed.mesh import make_mesh
+from vidcap_jax.errors import DataError
+from vidcap_jax.evaluation import meteor, scoring
+from vidcap_jax.evaluation.evaluate import evaluate_command, require_output
+from vidcap_jax.evaluation.metrics import METRICS
+from vidcap_jax.files import read_json
+from vidcap_jax.inference.members import find_members, restore_members
+from vidcap_jax.inference.predict import as_result
+from vidcap_jax.inference.result import Result, Results
+
+
+class Scores(dict[str, Any]):
+  """Scores by name: a dictionary, with what they are of.
+
+  Attributes:
+    captions: of ``evaluate``: the captions that were scored; else empty.
+    by_video: of ``score``: the scores of each video by id; else empty.
+    folder: of ``evaluate``: where metrics.json and captions.json are; else None.
+
+  Example:
+    >>> import vidcap_jax as vc
+    >>> scores = vc.Scores({'CIDEr': 0.5}, by_video={'v1': {'CIDEr': 0.5}})
+    >>> scores, scores['CIDEr'], scores.by_video['v1']
+    ({'CIDEr': 0.5}, 0.5, {'CIDEr': 0.5})
+  """
+
+  def __init__(
+    self,
+    scores: Mapping[str, Any],
+    captions: Iterable[Result] = (),
+    by_video: Mapping[str, Mapping[str, float]] | None = None,
+    folder: pathlib.Path | None = None,
+  ):
+    super().__init__(scores)
+    self.captions = Results(captions)
+    self.by_video = dict(by_video or {})
+    self.folder = folder
+
+
+def evaluate(
+  checkpoint: PathLike | Sequence[PathLike] | Captioner,
+  *,
+  data: PathLike | None = None,
+  split: str = 'test',
+  output: PathLike | None = None,
+  fallback: PathLike | Captioner | None = None,
+  weights: Sequence[float] | None = None,
+  **decode: Any,
+) -> Scores:
+  """Captions a split of a data set and scores the captions, as ``--mode=evaluate`` does.
+
+  Writes metrics.json and captions.json, too. A model that compares captions with videos is scored
+  by retrieval.
+
+  Args:
+    checkpoint: as for ``load``, or a captioner.
+    data: the data set folder; None: the one that was trained on.
+    split: of the data set.
+    output: folder of the results; None: WORKDIR/eval/SPLIT. An ensemble needs one.
+    fallback: a checkpoint that captions videos without the features of the first.
+    weights: of an ensemble; None: equal weights.
+    **decode: decoding settings in place of the checkpoint's, as for ``Captioner.caption``.
+
+  Returns:
+    The contents of metrics.json: BLEU_1 to BLEU_4, METEOR, ROUGE_L, CIDEr (fractions; CIDEr may
+    exceed 1), constant_CIDEr, the score of the best caption that is the same for every video, and
+    what was evaluated on what.
+
+  Raises:
+    UserError: no such checkpoint, data set or split; streams that differ from those of training;
+      no Java; results that can't be written.
+    TypeError: an unknown decoding setting.
+
+  Example:
+    >>> import vidcap_jax as vc
+    >>> scores = vc.evaluate('runs/mine', data='data/mine', split='test')
+    >>> scores['videos'], scores.captions[0].video_id, scores.folder.name
+    (2, 'v10', 'test')
+  """
+  if isinstance(checkpoint, Captioner):
+    weights = checkpoint.weights if weights is None else weights
+  members = _members(checkpoint, weights, decode, 'checkpoint')
+  require_output(len(members), output)
+  second = _members(fallback, None, decode, 'fallback')[0] if fallback is not None else None
+  with DEVICES, runtime.applied(runtime.settings_of_checkpoint(members[0].config)):
+    report, folder = evaluate_command(
+      members[0],
+      None if data is None else os.fspath(data),
+      split,
+      None if output is None else os.fspath(output),
+      second,
+      members[1:],
+      weights,
+    )
+  captions = folder / 'captions.json'
+  made = read_json(captions) if 'decode' in report else []
+  return Scores(report, map(as_result, made), folder=pathlib.Path(folder))
+
+
+def _members(
+  checkpoint: PathLike | Sequence[PathLike] | Captioner,
+  weights: Sequence[float] | None,
+  decode: Mapping[str, Any],
+  argument: str,
+) -> list[Restored]:
+  """The restored checkpoints, with changes to their decoding settings."""
+  if isinstance(checkpoint, Captioner):
+    members = list(checkpoint.members)
+  else:
+    paths = find_members(sources.as_list(checkpoint), weights, argument)
+    members = restore_members(paths, make_mesh())
+  changes = decoding.changes(members[0].config.decode, decode)
+  return [with_decode(member, changes) for member in members]
+
+
+def score(
+  hypotheses: PathLike | Mapping[str, str] | Iterable[Result],
+  references: PathLike | Mapping[str, Sequence[str]],
+  *,
+  metrics: Sequence[str] = METRICS,
+  split: str | None = None,
+  splits: PathLike | None = None,
+  format: str | None = None,
+  language: str | None = None,
+  by_character: bool = False,
+  meteor_time_limit: float = meteor.TIME_LIMIT,
+) -> Scores:
+  """Scores one caption a video, as ``python -m vidcap_jax.evaluation.metrics`` does.
+
+  Args:
+    hypotheses: the captions by video id, results of ``Captioner.caption``, or a file of captions.
+    references: each video's captions by its id, an annotation file, or a data set folder.
+    metrics: any of BLEU, METEOR, ROUGE_L and CIDEr.
+    split: score only this split of references in a file; a data set folder needs one.
+    splits: a file {split: [ids]}, or a list of ids, in place of the references' own splits.
+    format: of references in a file, see ``python -m data_prep.build --help``; None: recognized.
+    language: which captions of references in a file, where there are several languages.
+    by_character: compare Chinese by character.
+    meteor_time_limit: seconds that METEOR may take.
+
+  Returns:
+    The scores of all captions together, as fractions; ``by_video`` has those of each video.
+
+  Raises:
+    UserError: videos that don't fit together, files that can't be read, an unknown metric, no Java.
+
+  Example:
+    >>> import vidcap_jax as vc
+    >>> scores = vc.score({'v1': 'a dog runs'}, {'v1': ['a dog is running', 'a dog runs']},
+    ...                   metrics=['BLEU'])
+    >>> round(scores['BLEU_2'], 3), list(scores.by_video)
+    (1.0, ['v1'])
+  """
+  options = scoring.Options(
+    metrics=metrics.split(',') if isinstance(metrics, str) else tuple(metrics),
+    split=split,
+    splits=None if splits is None else os.fspath(splits),
+    format=format,
+    language=language,
+    by_character=by_character,
+    meteor_time_limit=meteor_time_limit,
+  )
+  if not isinstance(hypotheses, str | os.PathLike | Mapping):
+    hypotheses = _captions(hypotheses)
+  log = logging.getLogger('vidcap_jax').warning
+  scored = scoring.score_captions(hypotheses, references, options, log)
+  return Scores(scored.corpus, by_video=scored.per_video)
+
+
+def _captions(results: Iterable[Result]) -> dict[str, str]:
+  """The captions of results by video id.
+
+  Raises:
+    DataError: two results of one id, or one that is an error.
+  """
+  captions: dict[str, str] = {}
+  for result in results:
+    if result.caption is None:
+      raise DataError(f'{result.video_id}: has no caption to score: {result.error}')
+    if result.video_id in captions:
+      raise DataError(f'{result.video_id}: two captions of one video; score one')
+    captions[result.video_id] = result.caption
+  return captions

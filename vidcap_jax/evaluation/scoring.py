@@ -1,0 +1,121 @@
+"""Scores captions of any origin against references: files of them, or mappings."""
+
+import contextlib
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from vidcap_jax.annotations import caption_files
+from vidcap_jax.errors import DataError, first_few
+from vidcap_jax.evaluation import meteor
+from vidcap_jax.evaluation.java import require_java
+from vidcap_jax.evaluation.metrics import (
+  METRICS,
+  Scores,
+  check_hypotheses,
+  check_metrics,
+  check_references,
+  different_note,
+  prepare_references,
+  score,
+  split_words,
+)
+from vidcap_jax.evaluation.zero_scores import zero_notes
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """What is scored, and how; ``python -m vidcap_jax.evaluation.metrics --help`` explains each."""
+
+  metrics: Sequence[str] = METRICS
+  split: str | None = None
+  splits: str | None = None
+  format: str | None = None
+  language: str | None = None
+  by_character: bool = False
+  meteor_time_limit: float = meteor.TIME_LIMIT
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+  """The scores of all captions together, of each video, and how many references differ.
+
+  ``different`` is as of ``metrics.References``.
+  """
+
+  corpus: Scores
+  per_video: Mapping[str, Scores]
+  captions: Mapping[str, str]
+  different: int
+
+
+def score_captions(
+  hypotheses: PathLike | Mapping[str, str],
+  references: PathLike | Mapping[str, Sequence[str]],
+  options: Options,
+  log: Callable[[str], None],
+) -> Scored:
+  """Scores one caption a video.
+
+  Args:
+    hypotheses: the captions by video id, or a file of them, see ``caption_files``.
+    references: each video's captions, or a file or data set with them.
+    options: how to score; all but ``metrics``, ``by_character`` and ``meteor_time_limit`` are for
+      references in a file.
+    log: called with what is odd about the references.
+
+  Raises:
+    DataError: files that can't be read, or videos that don't fit together.
+    ConfigError: an unknown metric.
+    MetricError: there is no Java, or a scoring program failed.
+  """
+  check_metrics(options.metrics)
+  require_java()
+  if not isinstance(hypotheses, Mapping):
+    hypotheses = caption_files.read_hypotheses(os.fspath(hypotheses))
+  if isinstance(references, Mapping):
+    by_video = references
+  else:
+    by_video = _read_references(os.fspath(references), hypotheses, options)
+  check_references(by_video)
+  check_hypotheses(hypotheses, by_video)
+  split = functools.partial(split_words, by_character=options.by_character)
+  for note in zero_notes(list(by_video.values()), options.metrics, split):
+    log(note)
+  with contextlib.ExitStack() as stack:
+    process = None
+    if 'METEOR' in options.metrics:  # it starts while references are tokenised
+      process = stack.enter_context(meteor.Meteor(options.meteor_time_limit))
+    prepared = prepare_references(by_video, by_character=options.by_character)
+    if prepared.different:
+      log(different_note(prepared))
+    corpus, per_video = score(hypotheses, prepared, options.metrics, meteor_process=process)
+  return Scored(corpus, per_video, hypotheses, prepared.different)
+
+
+def _read_references(
+  path: str, hypotheses: Mapping[str, str], options: Options
+) -> dict[str, list[str]]:
+  """The references in a file.
+
+  Raises:
+    DataError: captions of videos that are in another split than the one to score.
+  """
+  found = caption_files.read_references(
+    path, options.split, options.splits, form=options.format, language=options.language
+  )
+  if not options.split or options.splits or all(video_id in found for video_id in hypotheses):
+    return found
+  splits = caption_files.find_splits(path, form=options.format, language=options.language)
+  others = {v: splits[v] for v in hypotheses if v not in found and v in splits}
+  if others:
+    items = [f'{video_id}: {split}' for video_id, split in others.items()]
+    raise DataError(
+      f'--split={options.split}: {len(others)} of {len(hypotheses)} captions are of videos in '
+      f'other splits of {path} ({first_few(items)})',
+      items,
+    )
+  return found
