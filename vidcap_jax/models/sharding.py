@@ -10,6 +10,7 @@
 
 ``mesh.optimizer`` is for the optimiser's moments and for the computation of the update:
 
+  auto        sharded on TPUs, as the parameters elsewhere
   as_params   as the parameters are
   sharded     over ``data`` too, along the largest axis that divides evenly and is not sharded yet
 
@@ -27,7 +28,7 @@ from vidcap_jax.distributed.mesh import replicated
 from vidcap_jax.errors import ConfigError
 
 CHOICES = ('replicated', 'vocabulary', 'tensor', 'full')
-OPTIMIZER_CHOICES = ('as_params', 'sharded')
+OPTIMIZER_CHOICES = ('auto', 'as_params', 'sharded')
 
 
 def check_choice(how: str) -> None:
@@ -79,6 +80,8 @@ def param_shardings(
 def moment_shardings(how: str, mesh: Mesh, shapes: Any, params: Any) -> Any:
   """The sharding of each moment of an optimiser, a tree like the parameters.
 
+  None where they are sharded as the parameters are.
+
   Args:
     how: one of ``OPTIMIZER_CHOICES``.
     mesh: of all devices.
@@ -89,8 +92,9 @@ def moment_shardings(how: str, mesh: Mesh, shapes: Any, params: Any) -> Any:
     ConfigError: an unknown choice.
   """
   check_optimizer_choice(how)
-  if how == 'as_params':
-    return params
+  on_tpus = mesh.devices.flat[0].platform == 'tpu'
+  if how == 'as_params' or mesh.shape['data'] == 1 or (how == 'auto' and not on_tpus):
+    return None
   return jax.tree.map(lambda x, sharding: _over_data(x, sharding, mesh), shapes, params)
 
 

@@ -59,6 +59,7 @@ class StagePrograms:
     initialise: a key -> the state before the first step.
     state_shapes: shapes and dtypes of the state.
     state_shardings: a sharding for each of its arrays.
+    moments_sharded: whether the optimiser's moments are sharded otherwise than the parameters.
     train_step: jitted, (state, batch) -> state, report.
     sample_steps: name -> jitted, (params, step, batch) -> arrays (B, …) for ``host_reward``.
   """
@@ -68,6 +69,7 @@ class StagePrograms:
   initialise: Callable[[jax.Array], TrainState]
   state_shapes: TrainState
   state_shardings: TrainState
+  moments_sharded: bool
   train_step: jax.stages.Wrapped
   sample_steps: Mapping[str, Callable[..., jax.Array]]
 
@@ -109,10 +111,8 @@ def make_programs(
     initialise=initialise,
     state_shapes=shapes,
     state_shardings=shardings,
-    train_step=make_train_step(
-      *(config, objective, optimizer, streams, *steps, shardings),
-      moments=None if how == 'as_params' else moments,
-    ),
+    moments_sharded=moments is not None,
+    train_step=make_train_step(config, objective, optimizer, streams, *steps, shardings, moments),
     sample_steps=make_sample_steps(config, objective, streams, sizes.total_steps),
   )
 

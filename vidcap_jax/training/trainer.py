@@ -96,7 +96,8 @@ def make_trainer(
   tables = jax.device_put(tables, replicated(mesh))
   host_reward = objective.host_reward and objective.host_reward(data.captions, stage.vocabulary)
   params = programs.state_shapes.params, programs.state_shardings.params
-  log(f'{layout(mesh)}; {sharding.summary(*params)}')
+  moments = '; moments and updates sharded over data' if programs.moments_sharded else ''
+  log(f'{layout(mesh)}; {sharding.summary(*params)}{moments}')
   return Trainer(
     objective=objective,
     schedule=programs.schedule,

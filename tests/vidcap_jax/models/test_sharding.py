@@ -1,13 +1,14 @@
 """Neither the mesh nor how parameters are sharded changes what is trained."""
 
 import re
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from jax.sharding import Mesh
+from jax.sharding import Mesh, PartitionSpec
 
 from configs import common
 from tests.cases import CASES, Case
@@ -248,3 +249,25 @@ def test_checkpoints_restore_to_another_mesh_and_sharding(tmp_path):
     found = rest.replace(params=params)
     assert jax.tree.map(lambda x: x.sharding, found) == wanted
     jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+@pytest.mark.parametrize(
+  ('how', 'platform', 'devices', 'sharded'),
+  [
+    ('auto', 'tpu', 8, True),
+    ('auto', 'tpu', 1, False),
+    ('auto', 'gpu', 8, False),
+    ('auto', 'cpu', 8, False),
+    ('sharded', 'cpu', 8, True),
+    ('as_params', 'tpu', 8, False),
+  ],
+)
+def test_where_moments_are_sharded(how, platform, devices, sharded, monkeypatch):
+  mesh = types.SimpleNamespace(
+    devices=np.array([types.SimpleNamespace(platform=platform)]), shape={'data': devices}
+  )
+  monkeypatch.setattr(sharding, 'NamedSharding', lambda mesh, spec: spec)
+  shapes = {'w': jax.ShapeDtypeStruct((16, 5), jnp.float32)}
+  params = {'w': types.SimpleNamespace(spec=PartitionSpec())}
+  moments = sharding.moment_shardings(how, mesh, shapes, params)
+  assert moments == ({'w': PartitionSpec('data')} if sharded else None)
