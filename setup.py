@@ -72,6 +72,9 @@ TPU_COMPILE = ['jax[tpu]>=0.10.2', 'libtpu>=0.0.42']
 # JAX's plugin for NVIDIA GPUs and NVIDIA's assembler, without CUDA's libraries.
 CUDA_COMPILE = ['jax[cuda12-local]>=0.10.2', 'nvidia-cuda-nvcc-cu12>=12.9']
 
+# The documentation site.
+DOCS = ['furo>=2025.7.19', 'myst-parser>=4.0.1', 'sphinx>=8.2', 'sphinx-copybutton>=0.5.2']
+
 # The checkers are held to one series: the next finds new things to say about unchanged code.
 TEST = [
   'build>=1.2',  # of the wheel that is tested; without isolation, so setuptools too
@@ -121,7 +124,11 @@ setup(
     'notebook': NOTEBOOK,
     'tpu_compile': TPU_COMPILE,
     'cuda_compile': CUDA_COMPILE,
-    'test': TEST + METRICS + VIDEO + LMDB + DASK + REPORT + TAGGER + HUMAN + LAUNCH + NOTEBOOK,
+    'docs': DOCS,
+    'test': [
+      *(*TEST, *DOCS, *METRICS, *VIDEO, *LMDB, *DASK, *REPORT, *TAGGER, *HUMAN, *LAUNCH),
+      *NOTEBOOK,
+    ],
   },
   # Python versions: those of docs/install.md.
   classifiers=[

@@ -67,13 +67,13 @@ def get_config(variant: str = ''):
 
 
 def make_tiny(c) -> None:
-  """Half of the clips, 4 frames of each; METEOR, which takes seconds to start, for few captions."""
-  c.data.recipe.videos = 300
+  """Fewer clips, 4 frames of each, fewer steps, and only the test split scored at the end."""
+  c.data.recipe.videos = 240
   with c.unlocked():
     for stream, extractor in c.data.recipe.streams.items():
       c.data.recipe.streams[stream] = f'{extractor}@uniform=4'
-  c.train.epochs = 60.0  # as many steps as with all clips
-  c.eval.every_epochs = 60.0
+  c.train.epochs = 48.0
+  c.eval.every_epochs = 12.0
   c.eval.metrics = ('CIDEr',)
   c.eval.splits = ('test',)
 

@@ -1,0 +1,81 @@
+"""The documentation site: it builds without warnings, and its links lead somewhere."""
+
+import functools
+import pathlib
+import subprocess
+import sys
+import urllib.parse
+
+import pytest
+
+from tests.html_pages import Page
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture(scope='module')
+def site(tmp_path_factory) -> pathlib.Path:
+  pytest.importorskip('sphinx')
+  folder = tmp_path_factory.mktemp('site')
+  command = [sys.executable, '-m', 'docs', f'--output={folder}']
+  done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return folder
+
+
+@functools.cache
+def read(path: pathlib.Path) -> Page:
+  return Page(path.read_text())
+
+
+@functools.cache
+def anchors(path: pathlib.Path) -> set[str]:
+  return {name for _, attributes in read(path).tags if (name := attributes.get('id'))}
+
+
+def broken_links(page: pathlib.Path) -> list[str]:
+  """The links of a page, pictures and scripts included, that lead to no file or no anchor."""
+  wrong = []
+  for _, attributes in read(page).tags:
+    link = attributes.get('href') or attributes.get('src') or ''
+    parts = urllib.parse.urlsplit(link)
+    if not link or parts.scheme or parts.netloc:
+      continue
+    file = page.parent / urllib.parse.unquote(parts.path) if parts.path else page
+    fragment = urllib.parse.unquote(parts.fragment)
+    if not file.is_file() or (fragment and fragment not in anchors(file.resolve())):
+      wrong.append(link)
+  return wrong
+
+
+@pytest.mark.slow
+def test_every_link_of_the_site_leads_somewhere(site):
+  pages = sorted(site.rglob('*.html'))
+  assert len(pages) > 40
+  broken = {str(page.relative_to(site)): broken_links(page) for page in pages}
+  assert not {page: links for page, links in broken.items() if links}
+
+
+@pytest.mark.slow
+def test_the_front_page_leads_to_every_page(site):
+  """By the navigation, which is the same on each page."""
+  front = site / 'index.html'
+  linked = {front.parent / link['href'].partition('#')[0] for link in read(front).all('a')}
+  written = {path for path in (site / 'docs').rglob('*.html')}
+  assert len(written) > 25
+  assert written <= linked
+
+
+@pytest.mark.slow
+def test_pages_can_be_searched(site):
+  index = (site / 'searchindex.js').read_text()
+  assert 'docs/training' in index
+  assert 'selfcrit' in index.replace('-', '').lower()
+
+
+def test_a_broken_link_is_found(tmp_path):
+  (tmp_path / 'other.html').write_text('<h1 id="here">Other</h1>')
+  links = ['other.html#here', 'other.html', 'https://x/y', 'none.html', 'other.html#gone', '#top']
+  page = tmp_path / 'page.html'
+  page.write_text(''.join(f'<a href="{link}">x</a>' for link in links))
+  assert broken_links(page) == ['none.html', 'other.html#gone', '#top']
