@@ -10,6 +10,7 @@ import pytest
 from ml_collections import ConfigDict
 
 import configs
+import vidcap_jax
 from vidcap_jax import config_files
 from vidcap_jax.cli import commands
 from vidcap_jax.training import checks
@@ -143,6 +144,18 @@ def test_files_in_the_list_of_modules():
   known = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob('*.py')}
   assert len(named) > 100
   assert named <= known
+
+
+def test_the_front_page_is_small_and_shows_a_picture():
+  (picture,) = re.findall(r'!\[[^\]]+\]\(([^)]+)\)', (ROOT / 'README.md').read_text())
+  assert (ROOT / picture).stat().st_size < 600_000
+
+
+def test_the_citation_is_of_this_version():
+  yaml = pytest.importorskip('yaml')
+  cited = yaml.safe_load((ROOT / 'CITATION.cff').read_text())
+  assert cited['version'] == vidcap_jax.__version__
+  assert {'cff-version', 'message', 'title', 'authors'} <= cited.keys()
 
 
 @each_page

@@ -63,8 +63,8 @@ COMMANDS = (
 )
 # Modules of vidcap_jax/studies/ that are commands.
 STUDIES = (
-  *('attention', 'cost', 'curves', 'examples', 'human', 'key_frames', 'mask_ratio', 'schedules'),
-  *('spice', 'tables', 'word_classes'),
+  *('animation', 'attention', 'cost', 'curves', 'examples', 'human', 'key_frames', 'mask_ratio'),
+  *('schedules', 'spice', 'tables', 'word_classes'),
 )
 
 

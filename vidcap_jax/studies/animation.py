@@ -23,6 +23,7 @@ from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import UserError, VideoError
 from vidcap_jax.features import picture_files, video_stills
 from vidcap_jax.files import check_output
+from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import videos
 from vidcap_jax.studies.drawing import figure
 from vidcap_jax.studies.panels import BARS
@@ -141,7 +142,7 @@ def save(pictures: Sequence[np.ndarray], path: pathlib.Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
-    prog='python -m vidcap_jax.studies.animation',
+    prog=program_name('vidcap_jax.studies.animation'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )

@@ -69,7 +69,7 @@ def test_the_version(vidcap):
     (['trian'], ("'trian'", 'train?')),
     (['evalute'], ('evaluate?',)),
     (['zzz'], ("'zzz'", 'vidcap --help')),
-    (['studies', 'atention'], ('attention?',)),
+    (['studies', 'atention'], ('attention',)),
     (['studies', 'zzz'], ('vidcap studies',)),
     (['train', '--mode=evaluate'], ('--mode=train', 'leave --mode out')),
     (['train'], ('vidcap train needs --config',)),

@@ -1,5 +1,7 @@
 """The lines at the end of a run; tests/end_to_end/test_recipe.py has a whole run on clips."""
 
+import sys
+
 import pytest
 
 from vidcap_jax.checkpoints import checkpoint
@@ -20,7 +22,10 @@ def test_scores_stand_beside_those_of_the_constant_caption():
 
 @pytest.mark.parametrize('rendered', [True, False])
 def test_the_hint_names_what_the_model_reads(rendered, tiny_run, monkeypatch):
+  monkeypatch.setattr(sys, 'argv', ['vidcap train' if rendered else 'main.py'])
   text = run_summary.next_steps(tiny_run, rendered)
+  assert (': vidcap predict --checkpoint=' in text) == rendered
+  assert (': python -m vidcap_jax.main --mode=predict' in text) != rendered
   assert text.splitlines()[0].endswith('--inputs=image=DIR')
   assert ('docs/video.md' in text) == rendered
   extractor = {'extractor': 'random_sequence', 'version': '1', 'sampling': {'uniform': 8}}
