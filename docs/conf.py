@@ -71,6 +71,7 @@ NAVIGATION = {
   'Evaluate': {'Scores': 'docs/evaluation', 'Figures and analyses': 'docs/studies'},
   'Caption and deploy': {
     'Caption new videos': 'docs/prediction',
+    'From Python': 'docs/python',
     'Export': 'docs/export',
   },
   'Clusters and accelerators': {
@@ -95,6 +96,7 @@ NAVIGATION = {
     'Changes': 'CHANGELOG',
   },
   'API reference': {
+    'vidcap_jax': 'docs/api/python',
     'Models': 'docs/api/models',
     'Objectives and rewards': 'docs/api/objectives',
     'Decoding': 'docs/api/decoding',

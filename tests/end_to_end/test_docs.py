@@ -132,9 +132,12 @@ def test_functions_and_classes(page):
 
 
 def defined(path: pathlib.Path) -> set[str]:
-  """Names of the functions and classes of a file."""
+  """Names of the functions and classes of a file, and the variants of a config file."""
   body = ast.parse(path.read_text()).body
-  return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+  names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+  if path.parent.name == 'configs' and path.name in configs.files():
+    names |= {value for values in config_files.load(path).VARIANTS.values() for value in values}
+  return names
 
 
 def test_files_in_the_list_of_modules():
