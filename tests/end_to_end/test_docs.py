@@ -1,7 +1,10 @@
 """What README.md and docs/ name exists: modules, files, links, flags and config keys."""
 
 import ast
+import contextlib
+import functools
 import importlib
+import io
 import pathlib
 import re
 import textwrap
@@ -13,6 +16,7 @@ import configs
 import vidcap_jax
 from vidcap_jax import config_files
 from vidcap_jax.cli import commands
+from vidcap_jax.cli import flags as main_flags
 from vidcap_jax.training import checks
 from vidcap_jax.variants import each_variant
 
@@ -197,6 +201,75 @@ def flags() -> set[str]:
 def test_flags(page, flags):
   named = set(re.findall(r'(?<![\w-])--([a-z][\w-]*)(?![\w.-])', page.read_text()))
   assert not sorted(named - flags - FLAGS_OF_OTHERS)
+
+
+def commands_of(page: str) -> list[tuple[str, str]]:
+  """(module, arguments) of each command of the project in the code of a page."""
+  code = re.sub(r'\\\n\s*', ' ', page)
+  lines = [line for line in code.splitlines() if re.match(r' {4}|python -m|vidcap ', line)]
+  found = []
+  for part in (part for line in lines for part in re.split(r'&&|[|;]', line)):
+    command = re.search(r'\bpython[\d.]* -m (?P<module>[\w.]+)(?P<rest>.*)', part)
+    command = command or re.search(r'(?:^|\s)vidcap (?P<name>\w+)(?P<rest>.*)', part)
+    if not command:
+      continue
+    module, rest = command.groupdict().get('module'), command['rest'].partition(' -- ')[0]
+    if not module:
+      module, rest = module_of(command['name'], rest)
+    if module.split('.')[0] in FOLDERS and not is_placeholder(module):
+      found.append((module, rest))
+  return found
+
+
+def module_of(name: str, arguments: str) -> tuple[str, str]:
+  """The module that ``vidcap NAME`` runs, and the arguments for it."""
+  if name == 'studies':
+    study, _, arguments = arguments.strip().partition(' ')
+    return f'vidcap_jax.studies.{study}', arguments
+  return commands.find_command(name).module, arguments
+
+
+@functools.cache
+def flags_of(module: str, *subcommand: str) -> set[str]:
+  """The flags of a command, from its own help."""
+  if module == 'vidcap_jax.main':
+    return {*main_flags.flags.FLAGS}
+  path = module_path(module)
+  assert path, module
+  if path.is_dir() or path.name == '__init__.py':
+    module = f'{module}.__main__'
+  elif not hasattr(importlib.import_module(module), 'main'):
+    module = f'{module}_command'  # which it runs
+  printed = io.StringIO()
+  with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+    importlib.import_module(module).main([*subcommand, '--help'])
+  if module == 'data_prep.apache_beam' and not printed.getvalue():
+    pytest.importorskip('apache_beam')
+  return set(re.findall(r'(?<![\w-])--([a-z][\w-]*)', printed.getvalue()))
+
+
+@each_page
+def test_commands_have_the_flags_that_pages_give_them(page):
+  wrong = []
+  for module, arguments in commands_of(page.read_text()):
+    named = re.findall(r'(?<![\w-])--(?!config\.)([a-z][\w-]*)(?![\w.-])', arguments)
+    subcommand = re.findall(r'^ ([a-z]\w*)', arguments)
+    known = flags_of(module, *subcommand)
+    wrong += [f'{module} --{name}' for name in named if name not in known]
+  assert not wrong
+
+
+def test_a_wrong_flag_of_a_command_is_found():
+  page = """
+    python -m data_prep.build --format=csv \\
+        --beam=3 && vidcap studies curves --runs=a
+    python -m launch.local --devices=4 -- --config=a.py
+  """
+  assert [module for module, _ in commands_of(page)] == [
+    *('data_prep.build', 'vidcap_jax.studies.curves', 'launch.local')
+  ]
+  assert 'format' in flags_of('data_prep.build')
+  assert 'beam' not in flags_of('data_prep.build')
 
 
 SECTIONS = 'data|train|fuse|objective|optimizer|runtime|decode|eval|checkpoint|log|mesh|model'
