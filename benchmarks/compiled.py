@@ -140,6 +140,8 @@ def _of_config(
   low = options.effort == 'low'
   jobs, _ = find_jobs(config, selection, target, low_effort=low, reports=options.reports)
   for job in jobs:
+    if options.stages and job.stage not in options.stages:
+      continue
     if job.trains and target.chips > _SAME_BATCH:
       job = job.with_rows(job.rows * target.chips // _SAME_BATCH)
     empty = Report(job.stage, job.program, job.length, job.rows)
@@ -224,7 +226,7 @@ def _section(name: str, dtype: str, rows: Sequence[Row]) -> str:
   rule = tuple('-' * w if i in left else '-' * (w - 1) + ':' for i, w in enumerate(widths))
   lines = []
   for row in (table[0], rule, *table[1:]):
-    aligned = (c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
+    aligned = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
     lines.append(f'| {" | ".join(aligned)} |')
   title = f'### {name}, {dtype}'
   text = f'{chips} of {printing.mib(target.chip.memory)} MiB; {used}. {verdict}.'
@@ -252,7 +254,7 @@ def _cells(row: Row, target: topology.Topology) -> tuple[str, ...]:
   remarks += printing.remarks(report, report.contents, examples=False)
   return (
     *(*first, f'{report.seconds:.0f}', printing.mib(report.memory.total), time_text),
-    *(f'{report.flops / 1e9:,.3g}', f'{100 * report.share_of_peak:.1f}'),
+    *(printing.gflop(report), f'{100 * report.share_of_peak:.1f}'),
     *(printing.collectives(report.contents, examples=False), '; '.join(remarks)),
   )
 
@@ -305,6 +307,7 @@ def _parser() -> argparse.ArgumentParser:
   add('--topology', ['v5e:2x4'], 'what is compiled for, with commas between', **names)
   add('--configs', list(CONFIGS), "FILE[:VARIANT] …; 'main': the five main ones", nargs='+')
   add('--dtypes', list(DTYPES), 'with commas between', **names)
+  add('--stages', [], 'only stages of these names, with commas between', **names)
   add('--programs', [], 'as for --mode=compile; default: those that runs compile', **names)
   add('--buckets', 'longest', 'captions of all lengths, or only the longest', choices=_BUCKETS)
   add('--effort', 'low', "the compiler's", choices=('low', 'full'))

@@ -80,6 +80,14 @@ def test_only_the_longest_captions(run, ran):
   assert [(program, length) for _, program, length, _, _ in ran] == [('step', 21), ('beam', 21)]
 
 
+def test_stages_by_name(run, ran):
+  sources = ('configs/vatex_fusion.py', 'configs/msrvtt_refocus.py')
+  run('--dtypes=float32', '--stages=spatial,fusion,choose', sources=sources)
+  programs = [(stage, program) for stage, program, *_ in ran]
+  others = [('spatial', 'beam'), ('fusion', 'choose'), ('choose', 'key_frames')]
+  assert programs == [('spatial', 'step'), *others]
+
+
 def test_more_chips_get_larger_batches(run, ran):
   run('--topology=v5e:2x4,v5e:4x4,v5e:1', '--dtypes=float32', '--programs=step')
   rows = [row for *_, row in ran]

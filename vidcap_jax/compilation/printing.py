@@ -74,7 +74,7 @@ def _memory(report: Report, chip: Chip) -> str:
 
 
 def _estimate(report: Report, chip: Chip) -> str:
-  text = f'{report.flops / 1e9:,.3g} GFLOP'
+  text = f'{gflop(report)} GFLOP'
   if not report.estimate:
     return text
   least = '' if chip.clock else 'at least '
@@ -120,6 +120,8 @@ def remarks(report: Report, contents: Contents, examples: bool = True) -> Iterat
   if contents.open_loops:
     loops = f'{contents.open_loops} loops' if contents.open_loops > 1 else 'a loop'
     yield f'{loops} may end sooner than counted'
+  if contents.without_cycles:
+    yield f'the estimate lacks {contents.without_cycles} operations that the compiler did not price'
 
 
 def _buffer(buffer: Buffer) -> str:
@@ -144,6 +146,12 @@ def summary(reports: Sequence[Report], chip: Chip) -> str:
     text += f'; the most memory is {mib(most.memory.total)} of {mib(chip.memory)} MiB '
     text += f'({most.stage} {most.program}, {most.length} tokens)'
   return f'{text}; {fresh:.0f} s of compiling'
+
+
+def gflop(report: Report) -> str:
+  """Three digits of a program's GFLOP, or all before the point: 0.123, 45.6, 2,604."""
+  number = report.flops / 1e9
+  return f'{number:,.0f}' if number >= 999.5 else f'{number:.3g}'
 
 
 def mib(number: float) -> str:

@@ -19,6 +19,7 @@ _SCATTERED = 'all-reduce-scatter'  # begins the name of a TPU fusion that is a r
 _CALLBACK = re.compile(r'custom_call_target="([^"]*(?:callback|host)[^"]*)"', re.IGNORECASE)
 _BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _NETWORK = ' between slices'  # in the kind of a collective that leaves a TPU slice
+_UNKNOWN_CYCLES = 2**63 - 1  # of an operation that the compiler of TPUs cannot estimate
 _ON_CHIP = 'S(1)'  # in the layout of an array in a TPU's vector memory, outside HBM
 _NO_BUFFER = ('tuple', 'get-tuple-element', 'bitcast', 'while', 'constant', 'conditional', 'call')
 
@@ -68,6 +69,7 @@ class Contents:
     cycles: that the compiler of TPUs estimates for a chip, loops as often as they run.
     loops: how many there are.
     open_loops: loops that may end sooner than they are counted.
+    without_cycles: operations that the compiler of TPUs cannot estimate, as often as they run.
   """
 
   collectives: Sequence[Collective]
@@ -80,6 +82,7 @@ class Contents:
   cycles: int
   loops: int
   open_loops: int
+  without_cycles: int = 0
 
 
 def contents_of(program: Program) -> Contents:
@@ -90,6 +93,7 @@ def contents_of(program: Program) -> Contents:
   copies = [
     (i, n) for i, n in running if i.opcode in ('copy', 'transpose') and i.bytes >= LARGE_COPY
   ]
+  estimated = [(_cycles(i), n) for i, n in running]
   return Contents(
     collectives=_collectives(program, running, entry_like),
     host_calls=_host_calls(running),
@@ -98,9 +102,10 @@ def contents_of(program: Program) -> Contents:
     copied_bytes=sum(i.bytes * n for i, n in copies),
     buffers=largest(_as_buffer(i) for i, _ in running if _is_buffer(i, program)),
     traffic=traffic_of(program),
-    cycles=sum(_cycles(i) * n for i, n in running),
+    cycles=sum(cycles * n for cycles, n in estimated if cycles != _UNKNOWN_CYCLES),
     loops=len(program.loops),
     open_loops=sum(not loop.exact for loop in program.loops),
+    without_cycles=sum(n for cycles, n in estimated if cycles == _UNKNOWN_CYCLES),
   )
 
 

@@ -87,6 +87,7 @@ def test_nothing_is_said_of_what_a_program_does_not_have():
     ({'float64': 2}, '2 results in float64'),
     ({'open_loops': 1}, 'a loop may end'),
     ({'open_loops': 2}, '2 loops may end'),
+    ({'without_cycles': 21}, 'lacks 21 operations'),
     ({'collectives': []}, 'no collectives'),
     (
       {'copies': [Buffer(2**21, 'f32[9]', 'attention')], 'copied_bytes': 44_000_000},
@@ -166,3 +167,10 @@ def test_a_long_name_is_cut_at_a_part():
   line = line_of(collectives=[Collective('all-reduce', True, 1, 21, 5000, name)])
   assert 'e.g. lstm1_state/reduce_sum' in line.replace(f'{"y" * 60}/', '')
   assert 'xxx' not in line
+
+
+@pytest.mark.parametrize(
+  ('flops', 'text'), [(123e6, '0.123'), (45.61e9, '45.6'), (999.6e9, '1,000'), (2604e9, '2,604')]
+)
+def test_gflop(flops, text):
+  assert printing.gflop(dataclasses.replace(REPORT, flops=flops)) == text

@@ -56,6 +56,14 @@ def test_cycles_are_counted_as_often_as_they_run(tpu, gpu):
   assert gpu.cycles == 0  # the compiler of GPUs estimates none
 
 
+def test_operations_that_the_compiler_cannot_estimate(tpu):
+  text, known = (HLO / 'tpu.hlo').read_text(), '"estimated_cycles":"2217"'  # of one, in a loop
+  unknown = text.replace(known, f'"estimated_cycles":"{2**63 - 1}"')
+  found = contents_of(read_program(unknown))
+  assert (tpu.without_cycles, found.without_cycles) == (0, toy.WORDS)
+  assert found.cycles == tpu.cycles - 2217 * toy.WORDS
+
+
 def test_a_clean_program(tpu):
   assert (tpu.loops, tpu.open_loops) == (3, 1)
   assert not tpu.host_calls
