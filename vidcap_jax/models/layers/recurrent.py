@@ -4,6 +4,8 @@ The products of a cell's inputs are split: those that don't depend on the carry 
 scan, so that the scan takes only one product and this update.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -23,6 +25,21 @@ def orthogonal_gates(key: Array, shape: tuple[int, int], dtype: jnp.dtype) -> Ar
   return jnp.concatenate([init(k, (H, H), dtype) for k in jax.random.split(key, width // H)], -1)
 
 
+def _keep_less(update: Callable, gates_dtype: jnp.dtype, state_dtype: jnp.dtype) -> Callable:
+  """The same update of a state, which keeps fewer arrays for its gradient.
+
+  A scan stores for each word what the gradient reads. For a sigmoid s that would be s and s (1 - s)
+  in the state's dtype. Here the second is computed again in the backward pass, and if gates are
+  bfloat16, they are stored and the sigmoids are computed again too.
+  """
+  policy = _is_activation if gates_dtype == state_dtype else None
+  return jax.checkpoint(update, policy=policy, prevent_cse=False)
+
+
+def _is_activation(primitive, *_, **__) -> bool:
+  return primitive in (jax.lax.logistic_p, jax.lax.tanh_p)
+
+
 def lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
   """The pointwise half of an LSTM: (…, 4H) gate sums i, f, g, o and (…, H) cell.
 
@@ -30,6 +47,10 @@ def lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
     The new output and cell, both (…, H) in the cell's dtype (which stays float32 when the products
     are bfloat16, as a sum over many words would lose small changes otherwise).
   """
+  return _keep_less(_lstm, gates.dtype, cell.dtype)(gates, cell)
+
+
+def _lstm(gates: Array, cell: Array) -> tuple[Array, Array]:
   i, f, g, o = jnp.split(gates.astype(cell.dtype), 4, axis=-1)
   cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
   return jax.nn.sigmoid(o) * jnp.tanh(cell), cell
@@ -47,12 +68,15 @@ def gru(inputs: Array, state: Array, bias: Array, h: Array) -> Array:
   Returns:
     The new state (…, H) in h's dtype.
   """
-  inputs, state = inputs.astype(h.dtype), state.astype(h.dtype)
-  r_in, z_in, n_in = jnp.split(inputs, 3, axis=-1)
-  r_h, z_h, n_h = jnp.split(state, 3, axis=-1)
-  bias = bias.astype(h.dtype).reshape((1,) * (h.ndim - 1) + (-1,))
-  r, z = jax.nn.sigmoid(r_in + r_h), jax.nn.sigmoid(z_in + z_h)
-  n = jnp.tanh(n_in + r * (n_h + bias))
+  bias = bias.reshape((1,) * (h.ndim - 1) + (-1,))
+  parts = (*jnp.split(inputs, 3, axis=-1), *jnp.split(state, 3, axis=-1))
+  return _keep_less(_gru, inputs.dtype, h.dtype)(*parts, bias, h)
+
+
+def _gru(r_in, z_in, n_in, r_h, z_h, n_h, bias: Array, h: Array) -> Array:
+  cast = lambda x: x.astype(h.dtype)  # noqa: E731
+  r, z = jax.nn.sigmoid(cast(r_in) + cast(r_h)), jax.nn.sigmoid(cast(z_in) + cast(z_h))
+  n = jnp.tanh(cast(n_in) + r * (cast(n_h) + cast(bias)))
   return (1 - z) * n + z * h
 
 

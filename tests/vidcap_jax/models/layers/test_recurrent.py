@@ -103,3 +103,64 @@ def test_an_encoder_says_what_the_lstm_holds_after_the_last_valid_frame():
   np.testing.assert_array_equal(out[2], 0)
   for gate in np.split(np.asarray(params['state']), 4, axis=1):
     np.testing.assert_allclose(gate.T @ gate, np.eye(H), atol=1e-5)
+
+
+def kept_for_the_gradient(update, gates, state):
+  """(dtype, width) of what a scan of update(gates, state) keeps of its rounds for the gradient."""
+
+  def loss(gates, state):
+    return jax.lax.scan(lambda state, x: (update(x, state), None), state, gates)[0].sum()
+
+  program = jax.make_jaxpr(jax.grad(loss, argnums=(0, 1)))(gates, state)
+  forward = next(e for e in program.eqns if e.primitive.name == 'scan')
+  kept = forward.outvars[forward.params['num_carry'] :]
+  return [(str(v.aval.dtype), v.aval.shape[-1]) for v in kept]
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_a_scan_keeps_no_derivatives_and_no_float32_beside_the_state(dtype):
+  """Of an LSTM in float32: i, f, g, o, the cell and its tanh; of a GRU: r, z, n, its part, h."""
+  T, B, H = 6, 2, 5
+  gates = lambda n: jnp.ones((T, B, n * H), dtype)  # noqa: E731
+  state = jnp.ones((B, H))
+  lstm = kept_for_the_gradient(lambda x, cell: recurrent.lstm(x, cell)[0], gates(4), state)
+  gru = kept_for_the_gradient(lambda x, h: recurrent.gru(x, 2 * x, jnp.ones(H), h), gates(3), state)
+  if dtype == 'float32':
+    assert lstm == [('float32', H)] * 6
+    assert gru == [('float32', H)] * 5
+  else:
+    for kept in lstm, gru:
+      assert [width for name, width in kept if name == 'float32'] == [H]
+      assert sum(width for _, width in kept) <= 7 * H
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_what_is_computed_again_does_not_change_gradients(dtype):
+  rng = np.random.default_rng(2)
+  B, H = 4, 5
+  draw = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)  # noqa: E731
+  x, y = draw(B, 4 * H).astype(dtype), draw(B, 3 * H).astype(dtype)
+  bias, state = draw(H), draw(B, H)
+
+  def plain_lstm(gates, cell):
+    i, f, g, o = jnp.split(gates.astype(cell.dtype), 4, axis=-1)
+    cell = jax.nn.sigmoid(f) * cell + jax.nn.sigmoid(i) * jnp.tanh(g)
+    return jax.nn.sigmoid(o) * jnp.tanh(cell), cell
+
+  def gradients(lstm):
+    return jax.grad(lambda *a: sum(jnp.sin(part).sum() for part in lstm(*a)), (0, 1))(x, state)
+
+  jax.tree.map(np.testing.assert_array_equal, gradients(recurrent.lstm), gradients(plain_lstm))
+
+  def plain_gru(inputs, products, bias, h):
+    inputs, products = inputs.astype(h.dtype), products.astype(h.dtype)
+    r_in, z_in, n_in = jnp.split(inputs, 3, axis=-1)
+    r_h, z_h, n_h = jnp.split(products, 3, axis=-1)
+    r, z = jax.nn.sigmoid(r_in + r_h), jax.nn.sigmoid(z_in + z_h)
+    n = jnp.tanh(n_in + r * (n_h + bias[None]))
+    return (1 - z) * n + z * h
+
+  def gradients_of(gru):
+    return jax.grad(lambda *a: jnp.sin(gru(*a)).sum(), (0, 1, 2, 3))(y, 2 * y, bias, state)
+
+  jax.tree.map(np.testing.assert_array_equal, gradients_of(recurrent.gru), gradients_of(plain_gru))
