@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from vidcap_jax.models.captioner import Inputs, Needs, Noise
-from vidcap_jax.models.layers.attention import at_least_float32, wide
+from vidcap_jax.models.layers.attention import at_least_float32
 from vidcap_jax.models.layers.dense import Dense, Embed
 from vidcap_jax.models.layers.dropout import drop, keep_masks
 from vidcap_jax.models.layers.pooling import joined_means
@@ -84,15 +84,7 @@ class Embedding(nn.Module):
     c = self.config
     x = drop(self.words(words), (noise or {}).get('words'), c.dropout)
     gates = jnp.moveaxis(self.gru.inputs(x), 2, 0)  # (L, B, S, 3H)
-    is_word = jnp.moveaxis(mask, 2, 0)[..., None]  # (L, B, S, 1)
-
-    def read(gru, h, word):
-      gates, is_word = word
-      return jnp.where(is_word, gru(gates, h), h), None
-
-    scan = nn.scan(read, variable_broadcast='params', split_rngs={'params': False})
-    h = jnp.zeros((*words.shape[:2], c.hidden), wide(c.dtype))
-    h, _ = scan(self.gru, h, (gates, is_word))
+    h = self.gru.read(gates, jnp.moveaxis(mask, 2, 0))
     return unit(h)
 
   def noise(self, key: Array, inputs: Inputs, S: int, L: int) -> Noise:

@@ -194,7 +194,7 @@ class Stats(nn.Module):
     if c.categories:
       self.category = Embed(c.categories, c.embed, **table)
     if several or c.categories:
-      self.join = Dense(c.project, **dtypes)
+      self.join = StepDense(c.project, **dtypes)
     # One head of self-attention: query and key are one matrix, value and output another.
     self.recall_match = StepDense(c.embed, use_bias=False, **dtypes)
     self.recall = StepDense(c.hidden, use_bias=False, **dtypes)

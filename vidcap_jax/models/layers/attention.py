@@ -78,7 +78,7 @@ class AdditiveAttention(nn.Module):
       'dtype': self.dtype,
       'param_dtype': self.param_dtype,
     }
-    self.key = Dense(self.features, use_bias=self.use_bias, **settings)
+    self.key = StepDense(self.features, use_bias=self.use_bias, **settings)
     self.query = StepDense(self.features, use_bias=False, **settings)
     score_init = self.kernel_init or nn.initializers.normal(self.features**-0.5)
     self.score = self.param('score', score_init, (self.features,), self.param_dtype)

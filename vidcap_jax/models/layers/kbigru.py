@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from vidcap_jax.models.layers.attention import wide
 from vidcap_jax.models.layers.dense import Dense
 from vidcap_jax.models.layers.recurrent import GRU
 
@@ -60,18 +59,8 @@ class KBiGRU(nn.Module):
     key = key_frame[:, None]
     left, right = inputs
     # Every video takes T steps; a state doesn't change at frames that its GRU doesn't read.
-    steps = (left[:, ::-1], (mask & (at <= key))[:, ::-1]), (right, mask & (at >= key))
-    steps = jax.tree.map(lambda x: jnp.moveaxis(x, 1, 0), steps)  # (T, B, …)
-
-    def step(self, states, steps):
-      cells = (self.left, self.right)
-      moved = [
-        jnp.where(reads[:, None], cell(x, h), h)
-        for cell, h, (x, reads) in zip(cells, states, steps)
-      ]
-      return tuple(moved), None
-
-    scan = nn.scan(step, variable_broadcast='params', split_rngs={'params': False})
-    zeros = jnp.zeros((mask.shape[0], self.features), wide(self.dtype))
-    states, _ = scan(self, (zeros, zeros), steps)
+    states = (
+      self.left.read(jnp.moveaxis(left[:, ::-1], 1, 0), (mask & (at <= key))[:, ::-1].T),
+      self.right.read(jnp.moveaxis(right, 1, 0), (mask & (at >= key)).T),
+    )
     return jnp.tanh(self.join(jnp.concatenate(states, axis=-1).astype(self.dtype)))

@@ -64,19 +64,9 @@ class TemporalPool(nn.Module):
 
 def _last_state(margin: float | None, frames: Array, mask: Array, kernel, state_kernel, bias):
   """Equation 8: the LSTM's state after the last valid frame (B, S, P), and its rank loss (B, S)."""
-  B, S, _, P = frames.shape
   # What the cell reads of all frames at once, time first: (T, B, S, 4P).
   gates = add_bias(product(jnp.moveaxis(frames, 2, 0), kernel), bias)
-
-  def body(carry, step):
-    gates, valid = step
-    h, c = carry
-    new = recurrent.lstm(gates + product(h.astype(gates.dtype), state_kernel), c)
-    valid = valid[:, None, None]
-    return jax.tree.map(lambda new, old: jnp.where(valid, new, old), new, carry), None
-
-  zeros = jnp.zeros((B, S, P), wide(frames.dtype))
-  (last, _), _ = jax.lax.scan(body, (zeros, zeros), (gates, mask.T))
+  last = recurrent.read_lstm(gates, mask.T, state_kernel)
   return last, None if margin is None else rank_loss(last, frames, mask, margin)
 
 

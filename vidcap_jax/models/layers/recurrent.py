@@ -4,12 +4,14 @@ The products of a cell's inputs are split: those that don't depend on the carry 
 scan, so that the scan takes only one product and this update.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from vidcap_jax.models.layers import late_gradients
 from vidcap_jax.models.layers.attention import wide
 from vidcap_jax.models.layers.dense import Dense, StepDense, product
 
@@ -80,6 +82,53 @@ def _gru(r_in, z_in, n_in, r_h, z_h, n_h, bias: Array, h: Array) -> Array:
   return (1 - z) * n + z * h
 
 
+def read_lstm(gates: Array, valid: Array, kernel: Array) -> Array:
+  """The output (B, …, H) of an LSTM after the last valid frame, in at least float32; 0 without any.
+
+  Args:
+    gates: (T, B, …, 4H), what the gates' sums are without the state.
+    valid: (T, B); other frames are skipped.
+    kernel: (H, 4H), of the state. Its gradient is taken after the last frame.
+  """
+
+  def step(params, _, state, frame, observe):
+    gates, valid = frame
+    h = state[0].astype(gates.dtype)
+    update = lstm(gates + observe((), h, product(h, params['kernel'])), state[1])
+    return jax.tree.map(functools.partial(jnp.where, valid), update, state), None
+
+  zeros = jnp.zeros((*gates.shape[1:-1], len(kernel)), wide(gates.dtype))
+  frames = gates, _to_rows(valid, gates)
+  (h, _), _ = late_gradients.scan(step, {'kernel': kernel}, None, (zeros, zeros), frames)
+  return h
+
+
+def read_gru(inputs: Array, valid: Array, kernel: Array, bias: Array) -> Array:
+  """The state (B, …, H) of a GRU after the last valid frame, in at least float32; 0 without any.
+
+  Args:
+    inputs: (T, B, …, 3H), as in ``gru``.
+    valid: (T, B, …), with 1 for axes that share it; other frames are skipped.
+    kernel: (H, 3H), of the state. Its gradient is taken after the last frame.
+    bias: (H,), as in ``gru``.
+  """
+
+  def step(params, _, h, frame, observe):
+    inputs, valid = frame
+    narrow = h.astype(inputs.dtype)
+    products = observe(('state',), narrow, product(narrow, params['state']['kernel']))
+    return jnp.where(valid, gru(inputs, products, params['bias'], h), h), None
+
+  zeros = jnp.zeros((*inputs.shape[1:-1], len(bias)), wide(inputs.dtype))
+  params = {'state': {'kernel': kernel}, 'bias': bias}
+  return late_gradients.scan(step, params, None, zeros, (inputs, _to_rows(valid, inputs)))[0]
+
+
+def _to_rows(valid: Array, frames: Array) -> Array:
+  """Adds axes to valid (T, B, …) for those of frames (T, B, …, D)."""
+  return jnp.expand_dims(valid, tuple(range(valid.ndim, frames.ndim)))
+
+
 class GRU(nn.Module):
   """A GRU cell in two parts, so that the products of its inputs can be taken before a scan.
 
@@ -106,6 +155,13 @@ class GRU(nn.Module):
     """One update of h (…, H) by the gates' parts from ``inputs`` (…, 3H)."""
     return gru(inputs, self.state(h.astype(self.dtype)), self.bias, h)
 
+  def read(self, inputs: Array, valid: Array) -> Array:
+    """``read_gru`` of the gates' parts (T, B, …, 3H) from ``inputs``."""
+    if self.is_initializing():
+      self.state(jnp.zeros((1, self.features), self.dtype))  # makes its kernel
+    kernel: Array = self.state.get_variable('params', 'kernel')
+    return read_gru(inputs, valid, kernel, self.bias)
+
 
 class LSTMEncoder(nn.Module):
   """Encodes a sequence as the output of an LSTM after the last valid frame.
@@ -129,14 +185,4 @@ class LSTMEncoder(nn.Module):
     x = jnp.where(mask[..., None], x, jnp.zeros_like(x))
     gates = Dense(4 * H, kernel_init=self.input_init, name='input', **dtypes)(x)
     kernel = self.param('state', self.state_init, (H, 4 * H), self.param_dtype)
-
-    def read(carry, frame):
-      gates, valid = frame
-      h, cell = carry
-      new = lstm(gates + product(h.astype(self.dtype), kernel), cell)
-      return tuple(jnp.where(valid[:, None], a, b) for a, b in zip(new, carry)), None
-
-    zeros = jnp.zeros((x.shape[0], H), wide(self.dtype))
-    frames = (jnp.moveaxis(gates, 1, 0), mask.T)
-    (h, _), _ = jax.lax.scan(read, (zeros, zeros), frames)
-    return h.astype(self.dtype)
+    return read_lstm(jnp.moveaxis(gates, 1, 0), mask.T, kernel).astype(self.dtype)

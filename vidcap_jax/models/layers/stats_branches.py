@@ -10,7 +10,7 @@ from flax import struct
 from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.layers import ranked
 from vidcap_jax.models.layers.attention import AdditiveAttention, Edit, masked_mean, weigh, wide
-from vidcap_jax.models.layers.dense import Dense, product
+from vidcap_jax.models.layers.dense import Dense, StepDense, product
 
 Array = jax.Array
 VARIANTS = ('stats', 'st', 'ts')
@@ -87,7 +87,7 @@ class Branches(nn.Module):
         self.ts_spatial = attend('ts_spatial')
     if self.variant == 'stats':
       for name in ('st_branch', 'ts_branch', 'state_branch'):
-        setattr(self, name, Dense(self.attention, use_bias=False, **dtypes))
+        setattr(self, name, StepDense(self.attention, use_bias=False, **dtypes))
       init = nn.initializers.normal(self.attention**-0.5)
       self.st_score = self.param('st_score', init, (self.attention,), self.param_dtype)
       self.ts_score = self.param('ts_score', init, (self.attention,), self.param_dtype)
