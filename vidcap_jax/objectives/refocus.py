@@ -22,7 +22,7 @@ from vidcap_jax.models.captioner import Captioner, Inputs, bind
 from vidcap_jax.models.layers.attention import at_least_float32
 from vidcap_jax.objectives.cross_entropy import own_word_ratio, read_sampling, summed
 from vidcap_jax.objectives.objective import Objective
-from vidcap_jax.objectives.word_log_probs import bytes_limit, log_probs_of
+from vidcap_jax.objectives.word_log_probs import bytes_limit, log_probs_of, token_log_probs
 
 Array = jax.Array
 
@@ -119,16 +119,27 @@ def passes_loss(
   return totals, counts[0], memory
 
 
-def rewards(captioner: Captioner, memory: Any, targets: Array, limit: int = 0) -> Array:
-  """R_e of captions (B, S, L): (B, S), teacher-forced and without dropout."""
+def rewards(captioner: Captioner, memory: Any, targets: Array) -> Array:
+  """R_e of captions (B, S, L): (B, S), teacher-forced and without dropout, not for gradients.
+
+  Words are scored one after another: their logits are not needed again, and those of all words
+  would be in memory beside those of the passes' losses.
+  """
   unroll = lambda memory: teacher_forcing(captioner, memory, targets).hidden  # noqa: E731
-  log_probs = _log_probs(captioner, memory.each_pass(unroll), targets, limit)  # (P, B, S, L)
-  first, second = jnp.where(targets[None] != PAD, log_probs, 0).sum(axis=-1)
+  hidden = memory.each_pass(unroll)  # (P, L, B, S, H)
+
+  def score(word):
+    hidden, targets = word
+    log_prob = token_log_probs(captioner.logits(hidden), jnp.stack([targets] * len(hidden)))
+    return jnp.where(targets[None] != PAD, log_prob, 0)
+
+  words = jnp.moveaxis(hidden, 1, 0), jnp.moveaxis(targets, -1, 0)
+  first, second = jax.lax.map(score, words).sum(axis=0)
   return reward(first, second)
 
 
 def _log_probs(
-  captioner: Captioner, hidden: Array, targets: Array, limit: int, smoothing: float = 0.0
+  captioner: Captioner, hidden: Array, targets: Array, limit: int, smoothing: float
 ) -> Array:
   """Hidden states (P, L, B, S, H) of all passes to (P, B, S, L), by one vocabulary product."""
   P, S = len(hidden), targets.shape[1]
@@ -239,7 +250,7 @@ def make(
     if beta:
       # The encoder has no dropout, so that its memory serves here too.
       fixed_params, fixed_memory = jax.lax.stop_gradient((params, memory))
-      R = rewards(bind(module, fixed_params), fixed_memory, targets, limit)
+      R = rewards(bind(module, fixed_params), fixed_memory, targets)
       if keeps_rewards:
         change, state = update_rewards(state, batch, R)
       else:
