@@ -14,6 +14,7 @@ from flax import linen as nn
 
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.layers import tiled_convolution
+from vidcap_jax.models.layers.convolution import Convolution
 from vidcap_jax.models.layers.dense import Dense
 
 Array = jax.Array
@@ -177,7 +178,7 @@ class Align(nn.Module):
     settings = {'name': f'convolve_{self.names[layer]}', **self._weights()}
     if self.convolution == 'tiles' and tiled_convolution.is_worthwhile(x.shape, size, F):
       return tiled_convolution.TiledConvolution(F, size, ratio, **settings)(x, mask)
-    return pool_max(nn.relu(nn.Conv(F, size, **settings)(x)), mask, ratio, cells(ratio))
+    return pool_max(nn.relu(Convolution(F, size, **settings)(x)), mask, ratio, cells(ratio))
 
   def _mlp(self, layer: int, x: Array, mask: Array, F: int) -> Array:
     """Equations 17 and 18, and the other alignments without a convolution: (B, U, R, R, F)."""
