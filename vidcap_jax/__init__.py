@@ -52,18 +52,20 @@ _MODULES = {
   'UserError': 'vidcap_jax.errors',
   'build': 'vidcap_jax.api.data_sets',
   'evaluate': 'vidcap_jax.api.scoring',
+  'load': 'vidcap_jax.api.captioner',
   'score': 'vidcap_jax.api.scoring',
   'train': 'vidcap_jax.api.training',
-  'load': 'vidcap_jax.api.captioner',
 }
 
 
-def __getattr__(name: str) -> Any:
-  if name not in _MODULES:
-    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-  value = getattr(importlib.import_module(_MODULES[name]), name)
-  globals()[name] = value
-  return value
+if not TYPE_CHECKING:  # else checkers would accept every name
+
+  def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+      raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

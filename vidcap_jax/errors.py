@@ -14,6 +14,14 @@ class UserError(ValueError):
 
   Attributes:
     items: the whole list of which the message shows the first few.
+
+  Example:
+    >>> import vidcap_jax as vc
+    >>> try:
+    ...   captioner = vc.load('runs/gone')
+    ... except vc.UserError as error:
+    ...   print(error)
+    checkpoint=runs/gone: no such folder
   """
 
   def __init__(self, message: str = '', items: Iterable[str] = ()):

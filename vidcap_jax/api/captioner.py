@@ -91,6 +91,7 @@ class Captioner:
     self._precision = runtime.precision_of(settings)
     self._scores = [described.score_text(member) for member in members]
     self._compiled: dict[Any, Any] = {}  # functions by what they are for
+    self._called: set[tuple[str, bool]] = set()  # settings, and whether with attention
     self._decoder({})  # now, rather than at the first video, if the models don't fit together
 
   @property
@@ -171,7 +172,7 @@ class Captioner:
     if ids is not None and features is None:
       raise TypeError('caption() takes ids= only together with features=')
     saved = self.members[0].config.decode
-    changes = decoding.changes(saved, {**decode, 'n_best': captions})
+    changes = decoding.changes(saved, {**decode, 'captions': captions})
     run = self._caption_batch(changes, attention)
     if inputs is not None:
       found = sources.from_paths(self._provenance, inputs, pictures, frame_rate)
@@ -179,7 +180,11 @@ class Captioner:
       found = sources.from_features(self._provenance, features, ids)
     results = caption_inputs(found, run, self.batch_size)
     if progress:
-      results = with_progress(results, len(found), 'captioning')
+      # The first call with these settings waits for the compiler.
+      kind = (repr(sorted(changes.items())), attention)
+      first = '' if kind in self._called else 'compiling'
+      self._called.add(kind)
+      results = with_progress(results, len(found), 'captioning', first=first)
     return Results(results)
 
   def _caption_batch(self, changes: Mapping[str, Any], attention: bool) -> CaptionBatch:

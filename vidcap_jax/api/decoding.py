@@ -25,19 +25,24 @@ def changes(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
   Args:
     saved: the checkpoint's ``config.decode``.
-    given: keyword arguments by setting; those that are None are left out.
+    given: keyword arguments by setting, of which ``captions`` is another name for ``n_best``; those
+      that are None are left out.
 
   Raises:
-    TypeError: an unknown setting.
+    TypeError: an unknown setting, or both names.
     ConfigError: a setting that the method does not read.
   """
   given = {key: value for key, value in given.items() if value is not None}
+  if 'captions' in given:
+    if 'n_best' in given:
+      raise TypeError('captions and n_best are the same setting: give one of them')
+    given['n_best'] = given.pop('captions')
   known = [*CHECKPOINT_SETTINGS, *saved]
   for key in given:
     if key not in known:
       near = difflib.get_close_matches(key, [*known, 'captions'])
       hint = f'did you mean {" or ".join(near)}?' if near else f'known: {", ".join(known)}'
-      raise TypeError(f'caption() got an unexpected keyword argument {key!r}; {hint}')
+      raise TypeError(f'unexpected keyword argument {key!r}; {hint}')
   methods = {key: METHOD_OF[key] for key in given if key in METHOD_OF}
   method = given.get('method') or next(iter(methods.values()), saved['method'])
   if 'method' not in given and not methods and method == 'greedy' and given.get('n_best', 1) != 1:

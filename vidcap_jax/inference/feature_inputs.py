@@ -150,7 +150,8 @@ def from_arrays(provenance: FeatureProvenance, video_id: str, arrays: Mapping[st
   """A video from arrays in memory, by stream.
 
   The arrays are those that a file of features would hold for the build of the training data: its
-  layout, limits and alignment apply to them. A stream that a video may lack can be left out.
+  layout, limits and alignment apply to them. A stream that a video may lack can be left out, or
+  None.
   """
 
   def load(notes: list[str]) -> Video:
@@ -168,6 +169,7 @@ def _checked_arrays(
     DataError: a stream that is missing or unknown, or what is no array.
   """
   streams = {s.name: s for s in (*provenance.streams, *provenance.alignment_streams)}
+  arrays = {name: values for name, values in arrays.items() if values is not None}
   missing = [name for name, s in streams.items() if name not in arrays and not s.optional]
   unknown = [str(name) for name in arrays if name not in streams]
   if missing or unknown:

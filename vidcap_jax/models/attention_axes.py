@@ -87,6 +87,8 @@ class Attention:
     >>> import vidcap_jax as vc
     >>> [result] = vc.load('runs/mine').caption('clip.mp4', attention=True)
     >>> attention = result.attention['temporal']
+    >>> attention
+    Attention('temporal', words x frames of image, weights (..., 3))
     >>> attention.axes.axes, attention.axes.stream, attention.over('frames').shape[1]
     (('frames',), 'image', 3)
   """
@@ -96,6 +98,11 @@ class Attention:
   weights: np.ndarray
   rows: np.ndarray
   grid: tuple[int, int] | None = None
+
+  def __repr__(self) -> str:
+    stream = f' of {self.axes.stream}' if self.axes.stream else ''
+    axes = ' x '.join(('words', *self.axes.axes))
+    return f'Attention({self.name!r}, {axes}{stream}, weights {self.weights.shape})'
 
   def over(self, axis: str) -> np.ndarray:
     """The weights summed over all axes but the picks and the given one: (L, [K,] N)."""

@@ -105,6 +105,7 @@ def test_features_are_arrays_of_any_kind(captioner, array, inside):
   [
     (lambda x: {'imag': x}, ['missing: image', 'unknown: imag', 'did you mean image']),
     (lambda x: {}, ['missing: image']),
+    (lambda x: {'image': None}, ['missing: image']),
     (lambda x: {'image': x, 'motion': x}, ['unknown: motion']),
     (lambda x: {'image': x[:, :5]}, ["'image'", r'(6, 5)', '(any, 128)']),
     (lambda x: {'image': x[0]}, ["'image'", '(128,)']),

@@ -19,6 +19,7 @@ BEAM = {**GREEDY, 'method': 'beam', 'n_best': 3, 'groups': 1, 'force': ('ball',)
     (GREEDY, {'n_best': 4}, 'beam', {'beam': 5, 'n_best': 4}),
     (GREEDY, {'n_best': 7}, 'beam', {'beam': 7, 'n_best': 7}),
     (GREEDY, {'n_best': None}, 'greedy', {}),
+    (GREEDY, {'captions': 4, 'n_best': None}, 'beam', {'n_best': 4}),
     (GREEDY, {'top_p': 0.9, 'n_best': 9}, 'sample', {'top_p': 0.9, 'n_best': 9}),
     (BEAM, {'temperature': 0.5}, 'sample', {'force': ()}),
     (BEAM, {'method': 'greedy'}, 'greedy', {'n_best': 1, 'force': ()}),
@@ -40,6 +41,8 @@ def test_settings_of_another_method():
     changes(BEAM, {'beam': 2, 'top_k': 3})
   with pytest.raises(TypeError, match='temprature.*temperature'):
     changes(BEAM, {'temprature': 2.0})
+  with pytest.raises(TypeError, match='captions.*n_best'):
+    changes(BEAM, {'captions': 2, 'n_best': 3})
 
 
 def test_every_setting_is_known():

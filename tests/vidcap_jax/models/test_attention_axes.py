@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from vidcap_jax.errors import ModelError
-from vidcap_jax.models.attention_axes import AttentionAxes, entries_of, places_of, streams_of
+from vidcap_jax.models.attention_axes import (
+  Attention,
+  AttentionAxes,
+  entries_of,
+  places_of,
+  streams_of,
+)
 
 BOTH = AttentionAxes(('frames', 'places'), 'cells')
 
@@ -64,3 +70,10 @@ def test_the_entries_of_streams_one_after_another():
     (AttentionAxes(('frames', 'places'), 'cells'), slice(1, 46)),
     (AttentionAxes(('frames',), 'image'), slice(46, 51)),
   ]
+
+
+def test_weights_are_shown_by_their_axes():
+  attention = Attention('spatial', BOTH, np.zeros((5, 3, 49)), np.arange(3), (7, 7))
+  assert repr(attention) == (
+    "Attention('spatial', words x frames x places of cells, weights (5, 3, 49))"
+  )
