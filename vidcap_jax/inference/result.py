@@ -121,19 +121,23 @@ class Results(list[Result]):
     return _table(self)
 
 
+_LEFT = 'text-align:left'  # notebooks put text of cells to the right
+
+
 def _table(results: Sequence[Result]) -> str:
   """An HTML table with a row for each caption."""
   rows = []
   for result in results:
-    video = f'<td>{html.escape(result.video_id)}</td>'
+    video = f'<td style="{_LEFT}">{html.escape(result.video_id)}</td>'
     if result.error is not None:
       error = html.escape(result.error)
-      rows.append(f'<tr>{video}<td colspan="2" style="color:#b3261e">{error}</td></tr>')
+      rows.append(f'<tr>{video}<td colspan="2" style="{_LEFT};color:#b3261e">{error}</td></tr>')
       continue
     candidates = result.captions or (Candidate(result.caption or '', result.log_prob or 0.0),)
     for candidate in candidates:
-      cells = f'<td>{html.escape(candidate.caption)}</td><td>{candidate.log_prob:.3f}</td>'
-      rows.append(f'<tr>{video}{cells}</tr>')
+      caption = f'<td style="{_LEFT}">{html.escape(candidate.caption)}</td>'
+      rows.append(f'<tr>{video}{caption}<td>{candidate.log_prob:.3f}</td></tr>')
       video = '<td></td>'
-  head = '<tr><th>video</th><th style="text-align:left">caption</th><th>log_prob</th></tr>'
+  left = ''.join(f'<th style="{_LEFT}">{name}</th>' for name in ('video', 'caption'))
+  head = f'<tr>{left}<th>log_prob</th></tr>'
   return f'<table>{head}{"".join(rows)}</table>'

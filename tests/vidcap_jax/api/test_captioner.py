@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import vidcap_jax as vc
+from tests.video_files import write_video
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
@@ -83,6 +84,19 @@ def test_a_bad_input_is_a_result_with_its_error(captioner, inside):
     assert (result.caption, result.log_prob, result.captions) == (None, None, ())
   assert captioner.caption([]) == []
   assert captioner.caption(features=[]) == []
+
+
+def test_a_partly_damaged_video_is_captioned_with_a_note(captioner, tmp_path, capsys):
+  images = np.random.default_rng(0).integers(0, 255, (40, 48, 64, 3), dtype=np.uint8)
+  path = write_video(tmp_path / 'cut.mp4', list(images), options={'movflags': 'faststart'})
+  data = path.read_bytes()
+  path.write_bytes(data[: len(data) // 2])
+  (result,) = captioner.caption(path)
+  assert result.caption
+  assert str(path) in result.notes[0]
+  assert predict.predict(captioner.members[0], str(path)) == 0
+  printed = capsys.readouterr().err.splitlines()
+  assert printed[-len(result.notes) :] == list(result.notes)
 
 
 def test_features_are_arrays_of_any_kind(captioner, array, inside):
