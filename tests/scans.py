@@ -1,5 +1,6 @@
-"""What the scans of a traced program carry from round to round."""
+"""What a traced program computes, and what its scans carry from round to round."""
 
+import math
 from collections.abc import Iterator
 
 import jax
@@ -25,3 +26,13 @@ def carried_shapes(function, *args) -> list[tuple[int, ...]]:
     for scan in scans_in(program.jaxpr)
     for variable in scan.outvars[: scan.params['num_carry']]
   ]
+
+
+def array_sizes(program: core.Jaxpr, last: int) -> list[int]:
+  """Sizes of the arrays that a program computes, at any depth, if their last axis is ``last``."""
+  shapes = [v.aval.shape for equation in program.eqns for v in equation.outvars]
+  sizes = [math.prod(shape) for shape in shapes if shape[-1:] == (last,)]
+  for equation in program.eqns:
+    for inner in inner_programs(equation.params):
+      sizes += array_sizes(inner, last)
+  return sizes

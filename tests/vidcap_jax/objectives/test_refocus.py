@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 
 from tests.cases import CASES, V
 from tests.made_up import Setup, dirty, finite
+from tests.scans import array_sizes
 from vidcap_jax import models
 from vidcap_jax.data.vocabulary import PAD
 from vidcap_jax.errors import ConfigError
@@ -264,6 +265,19 @@ def test_rewards_are_without_dropout(setup):
   (a, R), (b, same) = run(jax.random.key(0)), run(jax.random.key(1))
   assert np.abs(np.asarray(a) - b).min() > 1e-3
   np.testing.assert_array_equal(R, same)
+
+
+def test_rewards_hold_the_logits_of_one_word(setup):
+  """Of both passes; those of all words would be the largest array of a step."""
+  B, S, L = setup.targets.shape
+
+  def run(params):
+    captioner = bind(setup.module, params)
+    memory = captioner.encode(setup.inputs, None, train=True)
+    return rewards(captioner, memory, setup.targets)
+
+  sizes = array_sizes(jax.make_jaxpr(run)(setup.params).jaxpr, last=V)
+  assert max(sizes) == 2 * B * S * V
 
 
 def test_at_beta_zero_both_passes_learn_to_caption(setup, quiet):
