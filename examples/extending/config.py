@@ -1,11 +1,11 @@
 """A config: the model and the objective of this folder on a data set of your own.
 
   python -m examples.extending.make_data --output=own
-  python -m data_prep.build --format=examples.extending.annotation_form:read --min_count=1 \\
+  vidcap build --format=examples.extending.annotation_form:read --min_count=1 \\
       --annotations=own/captions.notes --splits=own/splits.json \\
       --features=image=own/features.csv \\
       --readers=image=examples.extending.feature_format:CsvReader --output=data/own
-  python -m vidcap_jax.main --config=examples/extending/config.py --config.data.dir=data/own \\
+  vidcap train --config=examples/extending/config.py --config.data.dir=data/own \\
       --workdir=runs/own
 """
 

@@ -225,7 +225,7 @@ def module_of(name: str, arguments: str) -> tuple[str, str]:
   """The module that ``vidcap NAME`` runs, and the arguments for it."""
   if name == 'studies':
     study, _, arguments = arguments.strip().partition(' ')
-    return f'vidcap_jax.studies.{study}', arguments
+    return f'vidcap_jax.studies.{study}', f' {arguments}'
   return commands.find_command(name).module, arguments
 
 

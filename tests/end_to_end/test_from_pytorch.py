@@ -26,7 +26,7 @@ def sections() -> dict[str, list[list[str]]]:
   found: dict[str, list[list[str]]] = {}
   for section in PAGE.read_text().split('\n## ')[1:]:
     code = '\n'.join(re.findall(r'^    (.*)$', section, re.M)).replace('\\\n', ' ')
-    commands = [shlex.split(line) for line in code.splitlines() if 'data_prep.build' in line]
+    commands = [shlex.split(line) for line in code.splitlines() if line.startswith('vidcap build ')]
     if commands:
       found[section.partition('\n')[0]] = commands
   return found
@@ -47,7 +47,7 @@ def run(tmp_path, monkeypatch, capsys):
     for command in sections()[project]:
       out = next(word for word in command if word.startswith('--output=')).partition('=')[2]
       # The files here are a few videos of each data set, hence not of its published size.
-      done = main([*command[3:], '--counts=warn', '--min_count=1'])
+      done = main([*command[2:], '--counts=warn', '--min_count=1'])
       assert done == 0, capsys.readouterr().err
       manifest = read_manifest(out)
       found.append(manifest)

@@ -19,3 +19,14 @@ from vidcap_jax import program_name
 def test_the_name(started_as, name, monkeypatch):
   monkeypatch.setattr(sys, 'argv', [started_as])
   assert program_name.program_name('data_prep.build') == name
+
+
+def test_other_commands(monkeypatch):
+  """Messages name commands in the form that was typed."""
+  monkeypatch.setattr(sys, 'argv', ['vidcap train'])
+  assert program_name.command_of('vidcap_jax.main', 'predict') == 'vidcap predict'
+  assert program_name.command_of('data_prep.inspect') == 'vidcap inspect'
+  monkeypatch.setattr(sys, 'argv', ['/home/me/vidcap_jax/main.py'])
+  expected = 'python -m vidcap_jax.main --mode=predict'
+  assert program_name.command_of('vidcap_jax.main', 'predict') == expected
+  assert program_name.command_of('data_prep.inspect') == 'python -m data_prep.inspect'

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.errors import DataError, UserError, first_few
+from vidcap_jax.program_name import command_of
 
 HELP = (
   'workdirs (their eval/SPLIT/captions.json), output folders of evaluations, or captions files; '
@@ -67,7 +68,7 @@ def _read_run(name: str, split: str) -> RunCaptions:
   if file is None:
     raise UserError(
       f'--runs={name}: no captions at {", ".join(map(str, [path, *tried]))}; write them with '
-      f'python -m vidcap_jax.main --mode=evaluate --checkpoint={place} --split={split}'
+      f'{command_of("vidcap_jax.main", "evaluate")} --checkpoint={place} --split={split}'
     )
   if not label:
     label = file.stem if path.is_file() and file.stem != 'captions' else path.absolute().name

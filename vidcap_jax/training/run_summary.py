@@ -16,10 +16,9 @@ from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.inference import captioning, inputs, predict
-from vidcap_jax.program_name import program_name, started_by_vidcap
+from vidcap_jax.program_name import command_of
 from vidcap_jax.training.recipe import Recipe
 
-MAIN = 'vidcap_jax.main'
 METRICS = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
 SPLIT = 'test'
 
@@ -120,9 +119,9 @@ def next_steps(workdir: epath.Path, rendered: bool) -> str:
   meta = checkpoint.read_meta(restore.find_checkpoint(str(workdir)))
   streams = [stream_from_dict(stream) for stream in meta['streams']]
   made = provenance.from_dict(meta.get('making', {}), streams)
-  command = 'vidcap predict' if started_by_vidcap() else f'{program_name(MAIN)} --mode=predict'
+  predict = command_of('vidcap_jax.main', 'predict')
   line = (
-    f'results are in {workdir / "eval"}; to caption videos: {command} --checkpoint={workdir} '
+    f'results are in {workdir / "eval"}; to caption videos: {predict} --checkpoint={workdir} '
     f'--inputs={inputs.example_of(made)}'
   )
   if rendered:
