@@ -40,9 +40,6 @@ _POOLED = Stream('image', 'sequence', (None, 512), longest=20)
 _GRID = (None, 7, 7, 768)
 STREAMS = (_POOLED, Stream('cells', 'grid', _GRID, longest=20))
 VOCABULARY = 10_543
-RESTARTS = {
-  'learning rate': 'it falls by a cosine in the first stage and is constant in reinforcement',
-}
 
 
 def get_config(variant: str = ''):

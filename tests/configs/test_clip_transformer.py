@@ -88,8 +88,9 @@ def test_frames_to_captions_with_a_clip_of_random_weights(tmp_path, monkeypatch)
   config.log.tensorboard = False
   with tiny.unscored_by_java():
     workdir = tiny.run(config, tmp_path / 'work', clips)
-  manifest = json.loads((workdir / 'data' / 'manifest.json').read_text())
-  shapes = {stream['name']: stream['shape'] for stream in manifest['streams']}
+  (manifest,) = (workdir / 'data').rglob('manifest.json')
+  streams = json.loads(manifest.read_text())['streams']
+  shapes = {stream['name']: stream['shape'] for stream in streams}
   assert shapes == {'image': [None, 12], 'cells': [None, 2, 2, 16]}
   captions = json.loads((workdir / 'eval' / 'test' / 'captions.json').read_text())
   assert captions
