@@ -47,6 +47,9 @@ napoleon_use_ivar = True  # fields of dataclasses are described once
 napoleon_attr_annotations = False
 toc_object_entries_show_parents = 'hide'
 
+# Otherwise pages of sources link to the names that vidcap_jax gives their objects, on other pages.
+viewcode_follow_imported_members = False
+
 html_theme = 'furo'
 html_title = 'vidcap_jax'
 html_show_sphinx = False

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 import urllib.parse
@@ -71,6 +72,14 @@ def test_pages_can_be_searched(site):
   index = (site / 'searchindex.js').read_text()
   assert 'docs/training' in index
   assert 'selfcrit' in index.replace('-', '').lower()
+
+
+@pytest.mark.slow
+def test_docstrings_are_shown_as_they_are_meant(site):
+  """Blocks of a module's docstring are code; fields that share a description stay together."""
+  models = (site / 'docs' / 'api' / 'models.html').read_text()
+  assert re.search(r'<pre>.*encode\(inputs, noise, train\)', models)
+  assert 'mean,std – per channel' in ''.join(read(site / 'docs' / 'api' / 'data.html').texts)
 
 
 def test_a_broken_link_is_found(tmp_path):

@@ -119,12 +119,12 @@ def _prepare(above: Any, below: Any, tile: Tile) -> Callable[[int, int], None]:
   now = below.axvline(0, color='#888888', linewidth=1)
 
   def update(step: int, steps: int) -> None:
-    spoken = min(len(tile.words), 1 + step // STEPS_PER_WORD)
+    shown = min(len(tile.words), 1 + step // STEPS_PER_WORD)
     share = step / (steps - 1)
     image.set_data(tile.pictures[round(share * (len(tile.pictures) - 1))])
-    lines = textwrap.wrap(' '.join(tile.words[:spoken]), LINE_CHARACTERS)
+    lines = textwrap.wrap(' '.join(tile.words[:shown]), LINE_CHARACTERS)
     caption.set_text('\n'.join([*lines, *[''] * (LINES - len(lines))]))
-    for bar, weight in zip(bars, tile.weights[spoken - 1] if spoken else ()):
+    for bar, weight in zip(bars, tile.weights[shown - 1] if shown else ()):
       bar.set_height(weight)
     now.set_xdata([share, share])
 
