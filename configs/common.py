@@ -212,7 +212,8 @@ def base() -> ConfigDict:
   # feed-forward channels of a transformer too) | full (all that divides is sharded over `data`).
   c.mesh.params = 'replicated'
   # as_params | sharded: the optimiser's moments and the computation of the update are sharded over
-  # `data`, for several devices: less memory, and less time by estimates. auto: sharded on TPUs.
+  # `data`, for several devices: less memory, and on a TPU slice less time by estimates. auto:
+  # sharded on TPUs of one slice.
   c.mesh.optimizer = 'auto'
   # Most MiB of float32 logits of a step on a device; more are computed in blocks of words, and
   # again for their gradients. 0: no limit; -1: none on CPUs, 512 on others.

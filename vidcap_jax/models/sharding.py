@@ -10,7 +10,7 @@
 
 ``mesh.optimizer`` is for the optimiser's moments and for the computation of the update:
 
-  auto        sharded on TPUs, as the parameters elsewhere
+  auto        sharded on TPUs of one slice, as the parameters elsewhere
   as_params   as the parameters are
   sharded     over ``data`` too, along the largest axis that divides evenly and is not sharded yet
 
@@ -24,7 +24,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from vidcap_jax.distributed.mesh import replicated
+from vidcap_jax.distributed.mesh import replicated, slice_index
 from vidcap_jax.errors import ConfigError
 
 CHOICES = ('replicated', 'vocabulary', 'tensor', 'full')
@@ -92,10 +92,15 @@ def moment_shardings(how: str, mesh: Mesh, shapes: Any, params: Any) -> Any:
     ConfigError: an unknown choice.
   """
   check_optimizer_choice(how)
-  on_tpus = mesh.devices.flat[0].platform == 'tpu'
-  if how == 'as_params' or mesh.shape['data'] == 1 or (how == 'auto' and not on_tpus):
+  if how == 'as_params' or mesh.shape['data'] == 1 or (how == 'auto' and not _on_one_slice(mesh)):
     return None
   return jax.tree.map(lambda x, sharding: _over_data(x, sharding, mesh), shapes, params)
+
+
+def _on_one_slice(mesh: Mesh) -> bool:
+  """Whether all devices are TPUs of one slice; over several, sharded moments save no time."""
+  devices = mesh.devices.flat
+  return devices[0].platform == 'tpu' and len({slice_index(device) for device in devices}) == 1
 
 
 def _over_data(x: jax.ShapeDtypeStruct, sharding: NamedSharding, mesh: Mesh) -> NamedSharding:

@@ -252,20 +252,21 @@ def test_checkpoints_restore_to_another_mesh_and_sharding(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ('how', 'platform', 'devices', 'sharded'),
+  ('how', 'platform', 'slices', 'data', 'sharded'),
   [
-    ('auto', 'tpu', 8, True),
-    ('auto', 'tpu', 1, False),
-    ('auto', 'gpu', 8, False),
-    ('auto', 'cpu', 8, False),
-    ('sharded', 'cpu', 8, True),
-    ('as_params', 'tpu', 8, False),
+    ('auto', 'tpu', (0, 0), 2, True),
+    ('auto', 'tpu', (0, 1), 2, False),
+    ('auto', 'tpu', (0, 0), 1, False),
+    ('auto', 'gpu', (0, 0), 2, False),
+    ('auto', 'cpu', (0, 0), 2, False),
+    ('sharded', 'tpu', (0, 1), 2, True),
+    ('sharded', 'cpu', (0, 0), 2, True),
+    ('as_params', 'tpu', (0, 0), 2, False),
   ],
 )
-def test_where_moments_are_sharded(how, platform, devices, sharded, monkeypatch):
-  mesh = types.SimpleNamespace(
-    devices=np.array([types.SimpleNamespace(platform=platform)]), shape={'data': devices}
-  )
+def test_where_moments_are_sharded(how, platform, slices, data, sharded, monkeypatch):
+  devices = [types.SimpleNamespace(platform=platform, slice_index=i) for i in slices]
+  mesh = types.SimpleNamespace(devices=np.array(devices), shape={'data': data})
   monkeypatch.setattr(sharding, 'NamedSharding', lambda mesh, spec: spec)
   shapes = {'w': jax.ShapeDtypeStruct((16, 5), jnp.float32)}
   params = {'w': types.SimpleNamespace(spec=PartitionSpec())}
