@@ -38,7 +38,7 @@ FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
   *('no-nanny', 'nthreads', 'nworkers', 'partition', 'prefix', 'requeue', 'runner', 'setup_file'),
   *('no-deps', 'rm', 'target', 'user', 'worker'),
-  *('beam_size', 'feats_dir', 'lr', 'train_only', 'use_box'),
+  *('beam_size', 'feats_dir', 'lr', 'model', 'train_only', 'use_box'),
 }
 
 
@@ -163,6 +163,16 @@ def test_the_citation_is_of_this_version():
   cited = yaml.safe_load((ROOT / 'CITATION.cff').read_text())
   assert cited['version'] == vidcap_jax.__version__
   assert {'cff-version', 'message', 'title', 'authors'} <= cited.keys()
+
+
+def test_the_navigation_of_the_site_has_every_page():
+  body = ast.parse((ROOT / 'docs' / 'conf.py').read_text()).body
+  (value,) = (
+    n.value for n in body if isinstance(n, ast.Assign) and n.targets[0].id == 'NAVIGATION'
+  )
+  listed = [page for pages in ast.literal_eval(value).values() for page in pages.values()]
+  pages = {str(page.relative_to(ROOT).with_suffix('')) for page in PAGES}
+  assert sorted(listed) == sorted({*pages, 'CHANGELOG'} - {'README'})
 
 
 @each_page
