@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from vidcap_jax.decoding.compaction import FEWER_VIDEOS
+
 BYTES = {
   **dict.fromkeys(('pred', 's8', 'u8', 'f8e4m3fn', 'f8e5m2'), 1),
   **dict.fromkeys(('bf16', 'f16', 's16', 'u16'), 2),
@@ -218,6 +220,8 @@ def _loop(program: Program, where: str, instruction: Instruction) -> Loop:
   known = re.search(r'"known_trip_count":\{"n":"(\d+)"', instruction.rest)
   if known:
     return Loop(body, condition, int(known[1]), True, instruction.op_name)
+  if FEWER_VIDEOS in instruction.op_name:  # its rounds replace rounds of the loop before it
+    return Loop(body, condition, 0, False, instruction.op_name)
   reader = _Condition(program, program.computations[where], instruction)
   rounds, exact = reader.rounds(program.computations[condition])
   rounds = program.assumed_rounds if rounds is None else rounds

@@ -229,7 +229,8 @@ def _evaluation_program(stage: AbstractStage, job: Job) -> tuple[Any, Any]:
   with config.unlocked():
     config.decode.method = job.program
   vocabulary, length = stage.data.vocabulary, stage.shape.length
-  return make_decoder(stage.module, stage.shape.streams, vocabulary, config, length), batch
+  decoder = make_decoder(stage.module, stage.shape.streams, vocabulary, config, length, stage.mesh)
+  return decoder, batch
 
 
 def _tokens(stage: AbstractStage, *shape: int) -> jax.ShapeDtypeStruct:

@@ -1,5 +1,7 @@
 """Beam search for one video, mapped over the batch."""
 
+import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +10,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
+from vidcap_jax.decoding import compaction
 from vidcap_jax.decoding.beam_banks import Banks, by_words, in_groups
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.decoding.unroll import Captions
@@ -35,6 +38,15 @@ class _Done:
   log_prob: Array  # (G, K)
   score: Array  # (G, K)
   ended: Array  # (G, K)
+
+
+@struct.dataclass
+class _State:
+  """One video's search after so many words."""
+
+  words: Array  # ()
+  live: _Live
+  done: _Done
 
 
 def beam_search(
@@ -77,74 +89,95 @@ def beam_search(
     raise ConfigError(f'n_best must be between 1 and the beam size {beam}, got {n_best}')
   banks = by_words(beam, forced, L) if forced else in_groups(beam, groups, diversity)
 
-  def search(memory):
-    memory = jax.tree.map(lambda x: x[None], memory)  # leaves (1, …)
-    return _search(captioner, memory, L, banks, beam, length_penalty, n_best, constraints)
-
-  return jax.vmap(search)(memory)
-
-
-def _search(
-  captioner: Captioner,
-  memory: Any,
-  L: int,
-  banks: Banks,
-  beam: int,
-  length_penalty: float,
-  n_best: int,
-  constraints: Constraints,
-) -> Captions:
-  """One video's search; ``memory`` leaves (1, …), results (n_best, …)."""
-  R, G = banks.first.size, banks.lists
-  K = beam // G
-  carry = captioner.start(memory, R, L)
-  first = captioner.embed(jnp.full((1, R), BOS, jnp.int32), None)
-
-  def logits_of(carry, x):
-    carry, hidden, _ = captioner.step(carry, x, memory, None, train=False)
-    return carry, at_least_float32(captioner.logits(hidden))[0]  # (R, V)
-
-  dtype = jax.eval_shape(logits_of, carry, first)[1].dtype
-  lengths = jnp.arange(1, L + 1).astype(dtype) ** length_penalty  # (L,)
-  no_score = jnp.full((G, K), -jnp.inf, dtype)
-  live = _Live(
-    carry,
-    jnp.full((R, L), PAD, jnp.int32),
-    jnp.where(banks.first, jnp.zeros((R,), dtype), -jnp.inf),
+  per_list = -(-n_best // banks.lists)
+  search = _Search(captioner, L, beam, banks, length_penalty, per_list, constraints)
+  memory = jax.tree.map(lambda x: x[:, None], memory)  # leaves (B, 1, …)
+  state = compaction.run_until_ended(
+    lambda t, memory, state: jax.vmap(functools.partial(search.step, t))(memory, state),
+    lambda t, state: jax.vmap(functools.partial(search.can_improve, t))(state),
+    1,
+    memory,
+    jax.vmap(search.first_step)(memory),
   )
-  done = _Done(
-    jnp.full((G, K, L), PAD, jnp.int32), no_score, no_score, jnp.zeros((G, K), jnp.bool_)
-  )
-  per_list = -(-n_best // G)  # captions that are wanted of each list
-
-  def can_improve(state):
-    t, live, done = state
-    # Log-probabilities only fall, so this bounds the score that a live hypothesis can reach.
-    best = live.log_prob.reshape(G, -1).max(axis=1)
-    bound = best / jnp.maximum(lengths[t], lengths[-1])
-    return (t < L) & (bound > done.score[:, per_list - 1]).any()
-
-  def body(state):
-    t, live, done = state
-    last = jnp.where(t == 0, BOS, live.tokens[:, jnp.maximum(t - 1, 0)])  # (R,)
-    carry, logits = logits_of(live.carry, captioner.embed(last[None], None))
-    allowed = constrain(constraints, logits, live.tokens, t)
-    normaliser = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
-    row, word, log_prob = banks.extend(live.log_prob, allowed, normaliser)
-    tokens = live.tokens[row].at[:, t].set(word)
-    carry = jax.tree.map(lambda x: x[:, row], carry)
-
-    ended = word == EOS
-    score = jnp.where(ended, log_prob / lengths[t], -jnp.inf)
-    live = _Live(carry, tokens, jnp.where(ended, -jnp.inf, log_prob))
-    return t + 1, live, _merge(done, _Done(tokens, log_prob, score, ended))
-
-  t, live, done = jax.lax.while_loop(can_improve, body, (jnp.int32(0), live, done))
-  # Hypotheses of L tokens are ranked without EOS; after an early stop no live one is good enough.
-  cut = jnp.where((t == L) & banks.whole, live.log_prob / lengths[-1], -jnp.inf)
-  done = _merge(done, _Done(live.tokens, live.log_prob, cut, jnp.zeros((R,), jnp.bool_)))
-  top = _in_rounds(done, n_best)
+  top = jax.vmap(lambda state: _in_rounds(search.end(state), n_best))(state)
   return Captions(top.tokens, top.log_prob, top.ended, top.score)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+  """The steps of one video's search; its memory has leaves (1, …).
+
+  Attributes:
+    per_list: how many captions of each list are wanted.
+    The others are arguments of ``beam_search``, and its banks.
+  """
+
+  captioner: Captioner
+  L: int
+  beam: int
+  banks: Banks
+  length_penalty: float
+  per_list: int
+  constraints: Constraints
+
+  def first_step(self, memory: Any) -> _State:
+    """The state after the first word; only one row is computed, since all of them start equal."""
+    R, G, L = self.banks.first.size, self.banks.lists, self.L
+    K = self.beam // G
+    carry = self.captioner.start(memory, 1, L)
+    carry, logits = self._advance(carry, jnp.full((1,), BOS, jnp.int32), memory)
+    carry = jax.tree.map(lambda x: jnp.repeat(x, R, axis=1), carry)
+    no_score = jnp.full((G, K), -jnp.inf, logits.dtype)
+    start = jnp.where(self.banks.first, jnp.zeros((R,), logits.dtype), -jnp.inf)
+    live = _Live(carry, jnp.full((R, L), PAD, jnp.int32), start)
+    done = _Done(
+      jnp.full((G, K, L), PAD, jnp.int32), no_score, no_score, jnp.zeros((G, K), jnp.bool_)
+    )
+    return self._extend(jnp.int32(0), live, done, jnp.repeat(logits, R, axis=0))
+
+  def step(self, t: Array, memory: Any, state: _State) -> _State:
+    """The state after word t, from 1."""
+    last = state.live.tokens[:, t - 1]  # (R,)
+    carry, logits = self._advance(state.live.carry, last, memory)
+    return self._extend(t, dataclasses.replace(state.live, carry=carry), state.done, logits)
+
+  def can_improve(self, t: Array, state: _State) -> Array:
+    """Whether a hypothesis of t words can still become one of the captions that are wanted."""
+    lengths = self._penalties(state.live.log_prob.dtype)
+    # Log-probabilities only fall, so this bounds the score that a live hypothesis can reach.
+    best = state.live.log_prob.reshape(self.banks.lists, -1).max(axis=1)
+    bound = best / jnp.maximum(lengths[t], lengths[-1])
+    return (t < self.L) & (bound > state.done.score[:, self.per_list - 1]).any()
+
+  def end(self, state: _State) -> _Done:
+    """All captions, with the hypotheses of L tokens, which are ranked without EOS."""
+    live, last = state.live, self._penalties(state.live.log_prob.dtype)[-1]
+    # After an early stop no live hypothesis is good enough.
+    is_cut = (state.words == self.L) & self.banks.whole
+    score = jnp.where(is_cut, live.log_prob / last, -jnp.inf)
+    return _merge(state.done, _Done(live.tokens, live.log_prob, score, jnp.zeros_like(is_cut)))
+
+  def _penalties(self, dtype: jnp.dtype) -> Array:
+    """What the log-probability of a caption of 1, 2, … words is divided by: (L,)."""
+    return jnp.arange(1, self.L + 1).astype(dtype) ** self.length_penalty
+
+  def _advance(self, carry: Any, words: Array, memory: Any) -> tuple[Any, Array]:
+    """Reads a word of each row (R,): the new carry and the next word's logits (R, V)."""
+    x = self.captioner.embed(words[None], None)
+    carry, hidden, _ = self.captioner.step(carry, x, memory, None, train=False)
+    return carry, at_least_float32(self.captioner.logits(hidden))[0]
+
+  def _extend(self, t: Array, live: _Live, done: _Done, logits: Array) -> _State:
+    """Chooses word t of the hypotheses, given the carry after the words before."""
+    allowed = constrain(self.constraints, logits, live.tokens, t)
+    normaliser = jax.nn.logsumexp(logits, axis=-1, keepdims=True)
+    row, word, log_prob = self.banks.extend(live.log_prob, allowed, normaliser)
+    tokens = live.tokens[row].at[:, t].set(word)
+    carry = jax.tree.map(lambda x: x[:, row], live.carry)
+    ended = word == EOS
+    score = jnp.where(ended, log_prob / self._penalties(logits.dtype)[t], -jnp.inf)
+    live = _Live(carry, tokens, jnp.where(ended, -jnp.inf, log_prob))
+    return _State(t + 1, live, _merge(done, _Done(tokens, log_prob, score, ended)))
 
 
 def _merge(done: _Done, new: _Done) -> _Done:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
-from vidcap_jax.decoding import scan
+from vidcap_jax.decoding import compaction, scan
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner
@@ -217,8 +217,24 @@ def greedy(
   train: bool = False,
 ) -> Captions:
   """Takes the likeliest word at each step, without noise; one caption per video: (B, 1, L)."""
-  choose = lambda logits, _: jnp.argmax(logits, axis=-1).astype(jnp.int32)  # noqa: E731
+  choose = lambda logits, _: _likeliest(logits)  # noqa: E731
   return _generate(captioner, memory, 1, L, choose, None, None, constraints, train=train)
+
+
+def _likeliest(logits: Array) -> Array:
+  """``argmax`` of (…, V), as int32; seven times as fast on a CPU, where argmax takes no vectors."""
+  V = logits.shape[-1]
+  index = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
+  is_largest = logits == logits.max(axis=-1, keepdims=True)  # nowhere if there is a NaN
+  return jnp.minimum(jnp.where(is_largest, index, V).min(axis=-1), V - 1)
+
+
+def _log_prob_of(logits: Array, words: Array) -> Array:
+  """The log-probabilities (…,) of words (…,) by logits (…, V), without those of other words."""
+  top = logits.max(axis=-1, keepdims=True)
+  total = jnp.exp(logits - top).sum(axis=-1)
+  picked = jnp.take_along_axis(logits, words[..., None], axis=-1)
+  return (picked - top)[..., 0] - jnp.log(total)
 
 
 def sample(
@@ -269,29 +285,31 @@ def _generate(
   """
   carry = captioner.start(memory, S, L)
   B = jax.tree.leaves(carry)[0].shape[0]
+  draws = None if draws is None else jnp.moveaxis(draws, 1, 0)  # (B, L, S)
 
-  def is_unfinished(state):
-    t, _, _, captions = state
-    return (t < L) & ~captions.ended.all()
-
-  def body(state):
-    t, carry, word, captions = state
-    draws_t, noise_t = jax.tree.map(lambda x: x[t], (draws, noise))
+  def step(t, videos, state):
+    memory, draws = videos
+    carry, word, captions = state
+    noise_t = jax.tree.map(lambda x: x[t], noise)
     x = captioner.embed(word, noise_t)
     carry, hidden, _ = captioner.step(carry, x, memory, noise_t, train=train)
     logits = at_least_float32(captioner.logits(hidden))  # (B, S, V)
+    draws_t = None if draws is None else draws[:, t]
     word = choose(constrain(constraints, logits, captions.tokens, t), draws_t)
     word = jnp.where(captions.ended, PAD, word)
-    gain = jnp.take_along_axis(jax.nn.log_softmax(logits), word[..., None], axis=-1)[..., 0]
+    gain = _log_prob_of(logits, word)
     log_prob = captions.log_prob + jnp.where(captions.ended, jnp.zeros_like(gain), gain)
     tokens = captions.tokens.at[..., t].set(word)
     ended = captions.ended | (word == EOS)
-    return t + 1, carry, word, Captions(tokens, log_prob, ended, log_prob)
+    return carry, word, Captions(tokens, log_prob, ended, log_prob)
 
   zeros = jnp.zeros((B, S), _score_dtype(captioner, carry, memory, train))
   empty = Captions(jnp.full((B, S, L), PAD, jnp.int32), zeros, jnp.zeros((B, S), bool), zeros)
-  first = jnp.full((B, S), BOS, jnp.int32)
-  return jax.lax.while_loop(is_unfinished, body, (jnp.int32(0), carry, first, empty))[3]
+  state = (carry, jnp.full((B, S), BOS, jnp.int32), empty)
+  is_running = lambda t, state: (t < L) & ~state[2].ended.all(axis=-1)  # noqa: E731
+  return compaction.run_until_ended(
+    step, is_running, 0, (memory, draws), state, can_shrink=noise is None
+  )[2]
 
 
 def _score_dtype(captioner: Captioner, carry: Any, memory: Any, train: bool) -> jnp.dtype:

@@ -21,7 +21,13 @@ from vidcap_jax.decoding.beam_banks import by_words
 from vidcap_jax.decoding.decode import check_decode, check_pass, decode, encode
 from vidcap_jax.decoding.ensemble import join
 from vidcap_jax.decoding.unroll import Captions
-from vidcap_jax.distributed.mesh import block, is_main, to_devices, to_host
+from vidcap_jax.distributed.mesh import (
+  batch_sharded_over,
+  block,
+  is_main,
+  to_devices,
+  to_host,
+)
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Needs, bind
 from vidcap_jax.models.streams import stream_sizes, to_inputs
@@ -53,8 +59,12 @@ def make_decoder(
   vocabulary: Vocabulary,
   config: ConfigDict,
   length: int,
+  mesh: Mesh | None = None,
 ) -> Callable[[Any, Mapping], Captions]:
-  """A jitted function (params, batch) -> Captions that decodes with ``config.decode``."""
+  """A jitted function (params, batch) -> Captions that decodes with ``config.decode``.
+
+  Batches are sharded over ``mesh``, or are all on one device.
+  """
   check_decode(config.decode)
   check_pass(config.decode, module)
   forced = forced_words(config.decode, vocabulary, length)
@@ -62,9 +72,11 @@ def make_decoder(
 
   @jax.jit
   def run(params, batch):
-    captioner = bind(module, params)
-    memory = encode(captioner, to_inputs(batch, streams, config.data.standardise), config.decode)
-    return decode(captioner, memory, length, config.decode, key, batch['video_index'], forced)
+    captioner, rows = bind(module, params), batch['video_index']
+    inputs = to_inputs(batch, streams, config.data.standardise)
+    with batch_sharded_over(mesh):
+      memory = encode(captioner, inputs, config.decode)
+      return decode(captioner, memory, length, config.decode, key, rows, forced)
 
   return run
 
@@ -195,7 +207,12 @@ def captioner_of(restored: Restored, batch_size: int | None = None, label: str =
   """
   require_captioner(restored)
   run = make_decoder(
-    restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
+    restored.module,
+    restored.streams,
+    restored.vocabulary,
+    restored.config,
+    restored.length,
+    restored.mesh,
   )
 
   def caption(source, ids):
@@ -244,9 +261,10 @@ def ensemble_of(
       to_inputs(rows, m.streams, m.config.data.standardise)
       for m, rows in zip(members, batch['members'])
     ]
-    memory = captioner.encode(inputs, None, train=False)
     rows = batch['video_index']
-    return decode(captioner, memory, first.length, config.decode, key, rows, forced)
+    with batch_sharded_over(mesh):
+      memory = captioner.encode(inputs, None, train=False)
+      return decode(captioner, memory, first.length, config.decode, key, rows, forced)
 
   def caption(source, ids):
     size = batch_size or config.eval.batch_size

@@ -223,7 +223,9 @@ def decode_program(stage: AbstractStage, method: str, rows: int) -> Program:
   with config.unlocked():
     config.decode.method = method
   batch = stage.batch(rows, 1, L)
-  decode = captioning.make_decoder(stage.module, stage.shape.streams, data.vocabulary, config, L)
+  decode = captioning.make_decoder(
+    stage.module, stage.shape.streams, data.vocabulary, config, L, stage.mesh
+  )
 
   def prepare(program: jax.stages.Compiled) -> Callable[[], Any]:
     params = jax.jit(lambda key: stage.programs.initialise(key).params)(jax.random.key(0))

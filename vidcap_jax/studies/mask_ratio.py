@@ -100,7 +100,12 @@ def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captio
 
     module = with_edit(restored.module, edit)
     return captioning.make_decoder(
-      module, restored.streams, restored.vocabulary, restored.config, restored.length
+      module,
+      restored.streams,
+      restored.vocabulary,
+      restored.config,
+      restored.length,
+      restored.mesh,
     )(params, batch)
 
   return decode

@@ -115,7 +115,9 @@ def _training_calls(stage: AbstractStage, step: int) -> Iterator[_Call]:
 def _evaluation(stage: AbstractStage) -> Callable:
   """What validation, evaluation and prediction run on a batch."""
   module, shape = stage.module, stage.shape
-  return make_decoder(module, shape.streams, stage.data.vocabulary, stage.config, shape.length)
+  return make_decoder(
+    module, shape.streams, stage.data.vocabulary, stage.config, shape.length, stage.mesh
+  )
 
 
 def _calls(function: Callable, *arguments: Any) -> list[_Call]:

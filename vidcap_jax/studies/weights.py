@@ -130,7 +130,12 @@ def make_explainer(
   declared = axes_of(restored)
   weigh = make_weigher(restored)
   decode = captioning.make_decoder(
-    restored.module, restored.streams, restored.vocabulary, restored.config, restored.length
+    restored.module,
+    restored.streams,
+    restored.vocabulary,
+    restored.config,
+    restored.length,
+    restored.mesh,
   )
 
   def explain(videos, captions=None):

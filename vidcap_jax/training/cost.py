@@ -11,6 +11,8 @@ from typing import Any
 import jax
 from jax.extend import core
 
+from vidcap_jax.decoding.compaction import FEWER_VIDEOS
+
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
@@ -49,7 +51,8 @@ def cost_of_traced(
   Args:
     traced: the function with its arguments.
     lowered: the same, if there is one; it is counted where XLA can count it as it is.
-    while_rounds: of each loop whose number of rounds is only known when it runs.
+    while_rounds: of each loop whose number of rounds is only known when it runs. Loops for what is
+      left of a batch (``decoding.compaction``) have none: they replace rounds of the first.
 
   Raises:
     RuntimeError: JAX has no CPU backend (``JAX_PLATFORMS`` leaves it out), which does the counting.
@@ -106,6 +109,10 @@ def _further_rounds(program: core.Jaxpr, while_rounds: int = 1) -> Cost:
       # One pass through the compiled loop makes `unroll` rounds; remaining rounds come after it.
       counted = unroll + rounds % unroll if rounds > unroll else rounds
       total += _cost(body, while_rounds) * rounds + _by_xla(body) * -counted
+    elif equation.primitive.name == 'while' and FEWER_VIDEOS in str(
+      equation.source_info.name_stack
+    ):
+      total += _by_xla(equation.params['body_jaxpr']) * -1
     elif equation.primitive.name == 'while' and while_rounds != 1:
       body = equation.params['body_jaxpr']
       total += _cost(body, while_rounds) * while_rounds + _by_xla(body) * -1
@@ -113,6 +120,10 @@ def _further_rounds(program: core.Jaxpr, while_rounds: int = 1) -> Cost:
       for inner in inner_programs(equation.params):
         total += _further_rounds(inner, while_rounds)
   return total
+
+
+def _is_for_fewer_videos(equation: core.JaxprEqn) -> bool:
+  return FEWER_VIDEOS in str(equation.source_info.name_stack)
 
 
 def inner_programs(params: dict) -> Iterator[core.Jaxpr]:

@@ -54,7 +54,7 @@ def make_validation_decoder(config: ConfigDict, stage: Stage, mesh: Mesh) -> com
     return None
   shape = stage.shape
   decode = captioning.make_decoder(
-    stage.module, shape.streams, stage.vocabulary, config, shape.length
+    stage.module, shape.streams, stage.vocabulary, config, shape.length, mesh
   )
   rows, length = captioning.eval_rows(config, mesh), captioning.eval_length(config)
   single = empty_batch(shape.streams, shape.sizes, 1, 1, length)

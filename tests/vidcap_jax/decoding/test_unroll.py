@@ -296,3 +296,19 @@ def test_scheduled_sampling_chooses_word_by_word(scheduled, targets):
   sample = scheduled(tables, targets, 1.0, 1).aux
   assert (sample[1:] > UNK).all()
   assert (scheduled(tables, targets, 1.0, 2).aux != sample).any()
+
+
+def test_the_likeliest_word_is_the_first_of_equals():
+  logits = np.random.default_rng(0).integers(0, 5, (4, 3, 50)).astype(np.float32)
+  logits[0, 0] = -np.inf
+  logits[1, 1, 20:] = -np.inf
+  np.testing.assert_array_equal(unroll._likeliest(jnp.asarray(logits)), logits.argmax(axis=-1))
+  broken = unroll._likeliest(jnp.full((1, 50), jnp.nan))
+  assert 0 <= broken[0] < 50
+
+
+def test_log_probabilities_of_words_are_those_of_the_softmax():
+  logits = 30 * jax.random.normal(jax.random.key(0), (4, 3, 50))
+  words = jnp.arange(12).reshape(4, 3)
+  expected = jnp.take_along_axis(jax.nn.log_softmax(logits), words[..., None], axis=-1)[..., 0]
+  np.testing.assert_allclose(unroll._log_prob_of(logits, words), expected, rtol=1e-6)
