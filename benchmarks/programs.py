@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from configs import common
+from configs import common, transformer_sizes
 from vidcap_jax import models
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, UNK, Vocabulary
@@ -85,7 +85,7 @@ def config(sizes: Sizes) -> ConfigDict:
     raise UserError(f'--model={sizes.model}: unknown; known: {", ".join(MODELS)}')
   c = common.base()
   if sizes.model == 'transformer':
-    common.transformer(c, 'base', ('image',))
+    transformer_sizes.transformer(c, 'base', ('image',))
     c.model.heads, c.model.feed_forward = max(1, sizes.hidden // 64), 4 * sizes.hidden
     c.model.encoder_layers = c.model.decoder_layers = sizes.layers
   else:

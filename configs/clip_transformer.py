@@ -28,11 +28,11 @@ weights, which have not been at hand; expected score and time are unknown. With 
 way from frames to captions is tested (tests/configs/test_clip_transformer.py).
 """
 
-from configs import common
+from configs import common, transformer_sizes
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
-  'size': tuple(common.TRANSFORMER_SIZES),
+  'size': tuple(transformer_sizes.SIZES),
   'features': ('pooled', 'grid', 'both'),
   'recipe': ('xe', 'rl'),
 }
@@ -47,11 +47,11 @@ def get_config(variant: str = ''):
   chosen = common.read_variant(variant, **VARIANTS)
   c = common.base()
   streams = {'pooled': ('image',), 'grid': ('cells',), 'both': ('image', 'cells')}
-  common.transformer(c, chosen['size'], streams[chosen['features']])
+  transformer_sizes.transformer(c, chosen['size'], streams[chosen['features']])
   c.train.batch_size = 64
   c.train.epochs = 20.0
   c.train.label_smoothing = 0.1
-  common.warm_up(c)
+  transformer_sizes.warm_up(c)
   if chosen['recipe'] == 'rl':
     c.order = (*c.order, 'rl')
     c.stages.rl = common.reinforce(

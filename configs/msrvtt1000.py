@@ -29,7 +29,7 @@ captions 1:44 of CPU time. Scores of each seed, baselines, and the settings that
 docs/results/msrvtt1000.md. The other models' scores: docs/models.md.
 """
 
-from configs import common, dual_afr, global2local, refocus_rows, stats_rows
+from configs import common, dual_afr, global2local, refocus_rows, stats_rows, transformer_sizes
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
@@ -61,7 +61,7 @@ def get_config(variant: str = ''):
   c.optimizer.learning_rate = 1e-3
   c.optimizer.schedule.name = 'cosine'
   if chosen['model'] == 'transformer':
-    common.warm_up(c)
+    transformer_sizes.warm_up(c)
   c.decode.length_penalty = 0.5
   if chosen['recipe'] == 'rl':
     last = c.order[-1]
@@ -85,7 +85,7 @@ def add_model(c, name: str) -> None:
     common.temporal_spatial(c, 'temporal')
     c.model.global_streams = c.model.temporal_streams = ('image',)
   elif name == 'transformer':
-    common.transformer(c, 'small', ('image',))
+    transformer_sizes.transformer(c, 'small', ('image',))
   elif name == 'stats':
     row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'image'}
     c.model = stats_rows.stats(common.base(), row, STREAMS).model

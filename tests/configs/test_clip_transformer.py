@@ -5,7 +5,7 @@ import json
 import pytest
 from ml_collections import ConfigDict
 
-from configs import clip_transformer, common, msrvtt1000, msrvtt_stats
+from configs import clip_transformer, msrvtt1000, msrvtt_stats, transformer_sizes
 from data_prep.synthetic import clips
 from tests import tiny
 from vidcap_jax import models
@@ -48,7 +48,7 @@ def test_what_transformers_are_trained_with():
     assert (config.optimizer.learning_rate, config.optimizer.b2) == (5e-4, 0.98)
     assert (schedule.name, schedule.warmup_epochs) == ('cosine', 1.0)
   model = msrvtt1000.get_config('model=transformer').model
-  assert {**model, **common.TRANSFORMER_SIZES['small']} == dict(model)
+  assert {**model, **transformer_sizes.SIZES['small']} == dict(model)
 
 
 def test_the_vocabulary_is_msr_vtts():
