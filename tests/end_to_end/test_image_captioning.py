@@ -6,7 +6,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from configs import common, dual_afr, global2local, refocus_rows, stats_rows
+from configs import common, dual_afr, global2local, refocus_rows, stats_rows, transformer_sizes
 from data_prep import build, extract
 from tests import tiny
 from vidcap_jax.checkpoints import restore
@@ -101,7 +101,13 @@ def global_to_local(c):
   c.model.project_regions = c.model.aligned = 8
 
 
-SLOW = (temporal_spatial, stats, refocus, global_to_local)  # to compile
+def transformer(c):
+  transformer_sizes.transformer(c, 'small', ('image', 'cells'))
+  c.model.region_streams = ('objects',)
+  c.model.update({'heads': 2, 'feed_forward': 8, 'encoder_layers': 1, 'decoder_layers': 1})
+
+
+SLOW = (temporal_spatial, stats, refocus, global_to_local, transformer)  # to compile
 MODELS = (dual, *(pytest.param(model, marks=pytest.mark.slow) for model in SLOW))
 
 
