@@ -75,7 +75,7 @@ def _of_peer_model(target: Target, small: bool) -> dict[str, Any]:
   sizes = SMALL_SIZES if small else Sizes()
   start = time.perf_counter()
   if target.program in ('greedy', 'beam'):
-    run = programs.decoding(sizes, target.program)
+    run = programs.decoding(sizes, target.program).run
   else:
     settings = dict(programs.SELF_CRITICAL) if target.program == 'self_critical' else {}
     run = programs.training_step(sizes, **settings).run

@@ -7,6 +7,7 @@ code of training and evaluation.
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +18,16 @@ from configs import common, transformer_sizes
 from vidcap_jax import models
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, UNK, Vocabulary
+from vidcap_jax.decoding.decode import decode, encode
 from vidcap_jax.errors import UserError
 from vidcap_jax.inference.captioning import make_decoder
-from vidcap_jax.models.captioner import bind, init_params
+from vidcap_jax.models.captioner import Captioner, bind, init_params
 from vidcap_jax.models.streams import example_inputs, to_inputs
 from vidcap_jax.objectives import make_objective
 from vidcap_jax.objectives.cross_entropy import caption_loss
 from vidcap_jax.rewards import score
 from vidcap_jax.rewards.references import References, make_references
+from vidcap_jax.training.cost import cost_of_traced
 from vidcap_jax.training.optimizer import make_optimizer, make_schedule
 from vidcap_jax.training.step import initial_state, make_train_step
 
@@ -139,19 +142,21 @@ def references(sizes: Sizes) -> References:
 
 
 @dataclasses.dataclass
-class Step:
-  """A compiled training step with its state.
+class Program:
+  """A compiled program with its arguments.
 
   Attributes:
-    run: makes one step and waits for it.
+    run: makes one call, such as a training step, and waits for its result.
+    flops: floating-point operations of a call, with all rows computed to the last word.
     memory: bytes of intermediate results, or None if the compiler does not report them.
   """
 
-  run: Callable[[], None]
-  memory: float | None
+  run: Callable[[], Any]
+  flops: float
+  memory: float | None = None
 
 
-def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> Step:
+def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> Program:
   """A compiled step of cross entropy, or, given settings of that objective, self-critical."""
   c = config(sizes)
   data = batch(sizes, length)
@@ -174,7 +179,8 @@ def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> St
     )
   )(jax.random.key(0))
   step = make_train_step(c, loss, optimizer, (sizes.stream,), STEPS, STEPS)
-  compiled = step.lower(state, data).compile()
+  traced = step.trace(state, data)
+  compiled = traced.lower().compile()
   analysis = compiled.memory_analysis()
 
   def run():
@@ -182,7 +188,8 @@ def training_step(sizes: Sizes, *, length: int | None = None, **objective) -> St
     state, report = compiled(state, data)
     jax.block_until_ready((state, report))
 
-  return Step(run, getattr(analysis, 'temp_size_in_bytes', None))
+  flops = cost_of_traced(traced, while_rounds=sizes.length).flops
+  return Program(run, flops, getattr(analysis, 'temp_size_in_bytes', None))
 
 
 def gradient(sizes: Sizes, *, one_pass: bool) -> Callable[[], None]:
@@ -210,17 +217,91 @@ def gradient(sizes: Sizes, *, one_pass: bool) -> Callable[[], None]:
   return lambda: jax.block_until_ready(run(*arguments))
 
 
-def decoding(sizes: Sizes, method: str) -> Callable[[], None]:
-  """Decodes a batch by 'greedy' or 'beam' with an untrained model."""
+def decoding(sizes: Sizes, method: str, lengths: np.ndarray | None = None) -> Program:
+  """Decodes a batch by 'greedy' or 'beam' with an untrained model, whose captions rarely end.
+
+  Args:
+    sizes: of the batch and the model.
+    method: 'greedy' or 'beam'.
+    lengths: (B,), the tokens after which the captions of each video end, EOS included; None leaves
+      it to the model.
+  """
   c = config(sizes)
   c.decode.method = method
   module = models.build(c.model, sizes.words, sizes.dtype)
   params = init_params(
     module, jax.random.key(0), example_inputs((sizes.stream,), c, module.config.needs)
   )
-  run = make_decoder(module, (sizes.stream,), sizes.vocabulary, c, sizes.length)
   data = batch(sizes)
-  return lambda: jax.block_until_ready(run(params, data))
+  if lengths is None:
+    decoder = make_decoder(module, (sizes.stream,), sizes.vocabulary, c, sizes.length)
+  else:
+    ends = jnp.asarray(lengths, jnp.int32)
+
+    @jax.jit
+    def decoder(params, batch):
+      captioner = ending_at(bind(module, params), ends)
+      inputs = to_inputs(batch, (sizes.stream,), c.data.standardise)
+      memory = encode(captioner, inputs, c.decode)
+      key, rows = jax.random.key(c.seed), batch['video_index']
+      return decode(captioner, memory, sizes.length, c.decode, key, rows)
+
+  traced = decoder.trace(params, data)
+  # The loop over words makes all steps of greedy decoding, and all but the first of beam search.
+  rounds = sizes.length - (method == 'beam')
+  compiled = traced.lower().compile()
+  return Program(
+    lambda: jax.block_until_ready(compiled(params, data)),
+    cost_of_traced(traced, while_rounds=rounds).flops,
+  )
+
+
+def ending_at(captioner: Captioner, lengths: jax.Array) -> Captioner:
+  """The captioner with captions that end after so many tokens (B,), EOS included, and no earlier.
+
+  So captions of an untrained model have the lengths of a data set's.
+  """
+
+  def encode(*args, **kwargs):
+    return captioner.encode(*args, **kwargs), lengths
+
+  def start(memory, S, L):
+    memory, lengths = memory
+    return captioner.start(memory, S, L), jnp.ones((len(lengths), S), jnp.int32)
+
+  def step(carry, x, memory, noise, *, train):
+    (carry, tokens), (memory, lengths) = carry, memory
+    carry, hidden, extras = captioner.step(carry, x, memory, noise, train=train)
+    return (carry, tokens + 1), (hidden, tokens >= lengths[:, None]), extras
+
+  def logits(hidden):
+    hidden, is_last = hidden
+    logits = captioner.logits(hidden)
+    is_eos = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1) == EOS
+    return jnp.where(is_last[..., None] == is_eos, logits, -1e9)
+
+  return dataclasses.replace(captioner, encode=encode, start=start, step=step, logits=logits)
+
+
+def products(sizes: Sizes) -> dict[str, Program]:
+  """Matrix products in the dtype of the model, whose highest rate is what the machine reaches."""
+  dtype, H, V = jnp.dtype(sizes.dtype), sizes.hidden, sizes.words
+  shapes = {
+    'vocabulary of a step': (sizes.batch * sizes.length, H, V),
+    'vocabulary of a beam': (sizes.batch * sizes.beam, H, V),
+    'square': (2 * H, 2 * H, 2 * H),
+  }
+  return {f'product, {name}': _product(*shape, dtype) for name, shape in shapes.items()}
+
+
+def _product(rows: int, inner: int, columns: int, dtype: jnp.dtype) -> Program:
+  keys = jax.random.split(jax.random.key(0))
+  a, b = (
+    jax.random.normal(key, shape, dtype)
+    for key, shape in zip(keys, ((rows, inner), (inner, columns)))
+  )
+  run = jax.jit(jnp.matmul)
+  return Program(lambda: jax.block_until_ready(run(a, b)), 2.0 * rows * inner * columns)
 
 
 def reward_on_device(sizes: Sizes, samples: int) -> Callable[[], None]:

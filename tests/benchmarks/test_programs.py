@@ -56,6 +56,26 @@ def test_gradients_are_of_one_pass_or_of_steps(monkeypatch):
   assert used == [True, False]
 
 
+@pytest.mark.parametrize(('method', 'hypotheses'), [('greedy', 6), ('beam', 1 + 5 * 5)])
+def test_decoding_ends_captions_and_counts_them_to_the_last_word(method, hypotheses):
+  """``hypotheses`` that a video's words are computed for: a beam's are equal at the first word."""
+  sizes = dataclasses.replace(SIZES, hidden=128, words=3000)
+  lengths = np.array([2, 6, 4], np.int32)
+  program = programs.decoding(sizes, method, lengths)
+  tokens = program.run().tokens[:, 0]
+  np.testing.assert_array_equal((tokens != PAD).sum(axis=-1), lengths)
+  np.testing.assert_array_equal(tokens[np.arange(3), lengths - 1], [EOS] * 3)
+  gates = 4 * 128 * (128 + 2 * 128 + 3 * 128)
+  word = 2 * 3 * (gates + 128 * 128 + 128 * 3000)  # of all videos
+  assert program.flops == pytest.approx(hypotheses * word, rel=0.1)
+
+
+def test_products_have_the_sizes_of_the_vocabulary():
+  found = programs.products(SIZES)
+  assert found['product, vocabulary of a step'].flops == 2 * (3 * 6) * 8 * 30
+  assert found['product, vocabulary of a beam'].run().shape == (3 * 5, 30)
+
+
 def test_host_reward_compares_samples_with_the_references_of_their_video(monkeypatch):
   calls = []
 
