@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
   try:
     logging.set_verbosity(logging.WARNING)  # Orbax logs each file that it touches
     if argv[1:]:
-      raise UserError(f'unknown argument {argv[1]!r}; flags look like --name=value')
+      raise UserError(command_line.unknown_argument(argv[1]))
     return _run_mode()
   except UserError as error:
     print(f'error: {error_text(error)}', file=sys.stderr)

@@ -209,6 +209,14 @@ def check() -> None:
       raise UserError(f'--{name} is for {_mode_text(modes)}, not for {mode}: {hint}')
 
 
+def unknown_argument(argument: str) -> str:
+  """The message about an argument that is no flag, with the flag that it may belong to."""
+  flag = {'train': CONFIG, 'compile': CONFIG, 'predict': INPUTS}.get(MODE.value, CHECKPOINT)
+  given = flag.value is not None
+  hint = 'flags look like --name=value' if given else f'did you mean --{flag.name}={argument}?'
+  return f'unknown argument {argument!r}; {hint}'
+
+
 def prints_config() -> bool:
   """Whether the config is to be printed instead of trained."""
   return MODE.value == 'train' and PRINT_CONFIG.value

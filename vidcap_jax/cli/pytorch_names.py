@@ -133,6 +133,10 @@ def instead_of(flag: str, value: str, mode: str, known: Collection[str]) -> str:
     mode: the ``--mode``.
     known: dotted keys of the config that was named; none where no config was named.
   """
+  if flag.startswith('config.'):
+    if mode in _OTHER_FLAGS:
+      return _of_checkpoint(flag.removeprefix('config.'), value or 'VALUE', mode)
+    return '' if known else 'name the config before it, with --config=FILE'
   name = flag.replace('-', '_')
   if advice := {**_ADVICE[''], **_ADVICE.get(mode, {})}.get(name):
     return advice

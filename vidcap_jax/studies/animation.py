@@ -1,6 +1,6 @@
 r"""Animates clips as a model captions them, word by word, with its attention over the frames.
 
-  python -m vidcap_jax.studies.animation --checkpoint=WORKDIR --split=test --ids=A,B \
+  vidcap studies animation --checkpoint=WORKDIR --split=test --ids=A,B \
       --videos=DIR --output=clips.webp
 
 Clips stand side by side. Each plays once while its caption appears; bars below it are the weights

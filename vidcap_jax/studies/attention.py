@@ -1,8 +1,8 @@
 r"""Shows what a model attends to at each word of its captions (STaTS Figures 6 to 9 and others).
 
-  python -m vidcap_jax.studies.attention --checkpoint=WORKDIR --split=test --ids=A,B \
+  vidcap studies attention --checkpoint=WORKDIR --split=test --ids=A,B \
       --videos=DIR --output=DIR
-  python -m vidcap_jax.studies.attention --checkpoint=WORKDIR --inputs=clip.mp4 --output=DIR
+  vidcap studies attention --checkpoint=WORKDIR --inputs=clip.mp4 --output=DIR
 
 Writes a picture of each video and its raw weights as .npz, attention.json, and index.html with all
 of them. Weights over frames are strips below the video's pictures, over cells and boxes heat on the

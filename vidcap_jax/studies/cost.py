@@ -1,7 +1,7 @@
 r"""Seconds and memory of training and inference of a table's rows, beside those of the first one.
 
-  python -m vidcap_jax.studies.cost --paper=dual_afr --table=1 --data=MSVD --batch=4 --json=FILE
-  python -m vidcap_jax.studies.cost --config=configs/dual_afr.py:variant=fc7+pool4 \
+  vidcap studies cost --paper=dual_afr --table=1 --data=MSVD --batch=4 --json=FILE
+  vidcap studies cost --config=configs/dual_afr.py:variant=fc7+pool4 \
       --config=configs/dual_afr.py:variant=soft --plot=FILE.png
 
 dualAFR's authors report that its inference is 1.2 to 1.5 times slower than that of their models of

@@ -1,7 +1,7 @@
 """Draws learning curves: the scores of runs while they trained.
 
-  python -m vidcap_jax.studies.curves --runs=runs/a,runs/b --output=curves.png
-  python -m vidcap_jax.studies.curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --output=curves.svg
+  vidcap studies curves --runs=runs/a,runs/b --output=curves.png
+  vidcap studies curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --output=curves.svg
 
 There is a panel for each metric and a line for each run, with its stages one after another. A
 folder of runs, such as that of ``--config.seeds``, means all of them.

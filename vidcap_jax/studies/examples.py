@@ -1,6 +1,6 @@
 r"""Writes captions of several runs side by side, with references and pictures, as one HTML page.
 
-  python -m vidcap_jax.studies.examples --runs=ST=runs/st,TS=runs/ts --split=test --ids=A,B \
+  vidcap studies examples --runs=ST=runs/st,TS=runs/ts --split=test --ids=A,B \
       --videos=DIR --output=DIR
 
 as in VATEX Figure 1, STaTS Figures 4 and 10 and dualAFR Figure 4. Writes index.html, which opens

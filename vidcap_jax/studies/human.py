@@ -1,8 +1,8 @@
 r"""Captions judged by people (dualAFR, Table 3): draws sheets for raters, and scores their answers.
 
-  python -m vidcap_jax.studies.human draw --runs=baseline=runs/pool4,dualAFR=runs/soft \
+  vidcap studies human draw --runs=baseline=runs/pool4,dualAFR=runs/soft \
       --split=test --videos=100 --raters=25 --output=DIR
-  python -m vidcap_jax.studies.human score --key=DIR/key.json --sheets=DIR/sheets --json=FILE
+  vidcap studies human score --key=DIR/key.json --sheets=DIR/sheets --json=FILE
 
 ``draw`` writes for each rater a CSV sheet and an HTML page with the same questions to DIR/sheets,
 which is what raters get; the page works without a network and saves the filled-in sheet. The

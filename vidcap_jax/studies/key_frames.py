@@ -1,6 +1,6 @@
 r"""Shows the frames that a model chooses (refocus Figure 3; Global2Local's key frames).
 
-  python -m vidcap_jax.studies.key_frames --checkpoint=WORKDIR --split=test --ids=A,B \
+  vidcap studies key_frames --checkpoint=WORKDIR --split=test --ids=A,B \
       --videos=DIR --output=DIR
 
 Of a refocus model with two passes: the video's frames with the middle one, from which the first

@@ -1,6 +1,6 @@
 r"""How scores fall when the smallest attention weights are dropped (Global2Local, Figure 6).
 
-  python -m vidcap_jax.studies.mask_ratio --checkpoint=WORKDIR --data=DIR --split=test \
+  vidcap studies mask_ratio --checkpoint=WORKDIR --data=DIR --split=test \
       --attention=temporal_2d,temporal_3d --ratios=0,0.25,0.5,0.75,1 --json=FILE --plot=FILE.png
 
 Works for every model and every attention that it names. At each word the given share of the valid

@@ -1,7 +1,7 @@
 """What changes during training: its value in every stage and every pass of a config.
 
-  python -m vidcap_jax.studies.schedules --config=configs/msvd_stats.py
-  python -m vidcap_jax.studies.schedules --config=configs/msrvtt1000.py:model=refocus --json=FILE
+  vidcap studies schedules --config=configs/msvd_stats.py
+  vidcap studies schedules --config=configs/msrvtt1000.py:model=refocus --json=FILE
 
 prints the learning rate, the share of sampled words, what the model anneals and its random numbers,
 at the start, in the middle and at the end of every stage: in training, in the samples of

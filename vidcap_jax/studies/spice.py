@@ -1,6 +1,6 @@
 r"""SPICE of captions and its parts by kind of word (Global2Local, Figure 7).
 
-  python -m vidcap_jax.studies.spice --runs=runs/global,runs/g2l --split=test --spice=DIR \
+  vidcap studies spice --runs=runs/global,runs/g2l --split=test --spice=DIR \
       --json=FILE --plot=FILE.png
 
 SPICE (Anderson et al. 2016) compares what a caption says, as objects, attributes and relations,

@@ -1,7 +1,7 @@
 """The papers' result tables, with the scores of your runs below the published figures.
 
-  python -m vidcap_jax.studies.tables
-  python -m vidcap_jax.studies.tables --paper=stats --table=1 --runs=runs
+  vidcap tables
+  vidcap tables --paper=stats --table=1 --runs=runs
 
 The first command lists the papers with their tables and figures, and the commands that show the
 same of your runs. The published figures, in ``published.json``, are those of the papers, in their

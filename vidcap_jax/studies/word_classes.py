@@ -1,6 +1,6 @@
 r"""Word classes of the captions of checkpoints, and what their attention does at each class.
 
-  python -m vidcap_jax.studies.word_classes --checkpoint=runs/st,runs/ts --split=test \
+  vidcap studies word_classes --checkpoint=runs/st,runs/ts --split=test \
       --json=FILE --plot=FILE.png
 
 As in STaTS Figure 5: the commonest nouns and verbs of the captions without the first five, and the

@@ -50,6 +50,8 @@ def test_the_page_and_the_messages_agree():
     ('seed', 'train', '--config.seed=3?'),
     ('beam_size', 'train', '--config.decode.beam=3?'),
     ('beam_size', 'predict', '--decode=beam=3?'),
+    ('config.decode.beam', 'predict', '--decode=beam=3?'),
+    ('config.train.epochs', 'predict', 'config.train.epochs is set when training'),
     ('lr', 'evaluate', 'config.optimizer.learning_rate is set when training'),
     ('data_dir', 'evaluate', '--data=3?'),
     ('save_dir', 'train', '--workdir'),
@@ -62,6 +64,10 @@ def test_the_page_and_the_messages_agree():
 )
 def test_what_to_use_instead(flag, mode, words):
   assert words in pytorch_names.instead_of(flag, '3', mode, sorted(known()))
+
+
+def test_a_key_without_a_config():
+  assert '--config=FILE' in pytorch_names.instead_of('config.train.epochs', '3', 'train', [])
 
 
 def test_a_flag_that_nothing_is_like():

@@ -336,5 +336,5 @@ def test_help_says_how_to_train_a_row(capsys):
   with pytest.raises(SystemExit):
     tables.main(['--help'])
   text = capsys.readouterr().out
-  assert 'python -m vidcap_jax.studies.tables --paper=stats --table=1 --runs=runs' in text
+  assert 'vidcap tables --paper=stats --table=1 --runs=runs' in text
   assert 'python -m vidcap_jax.main --config=CONFIG' in text
