@@ -181,6 +181,7 @@ def base() -> ConfigDict:
   c.log = ConfigDict()  # what is written while training
   c.log.every_steps = 20  # steps between two records; 0: only the last step
   c.log.tensorboard = True  # whether TensorBoard files are written too
+  c.log.pictures = True  # whether curves and a clip's attention are drawn at the end (matplotlib)
   c.log.profile = ''  # as --profile: FIRST:LAST, the steps of which a trace is written
 
   c.mesh = ConfigDict()  # changes no result, so a run may be resumed with other values

@@ -92,6 +92,7 @@ def get_config(data: str = '') -> ConfigDict:
   c.checkpoint.every_steps = 6
   c.log.every_steps = 1
   c.log.tensorboard = False
+  c.log.pictures = False
   return c.lock()
 
 

@@ -139,8 +139,8 @@ def save(pictures: Sequence[np.ndarray], path: pathlib.Path) -> None:
   first.save(path, save_all=True, append_images=others, duration=MILLISECONDS, loop=0, **options)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  """The command; see the module's docstring."""
+def make_parser() -> argparse.ArgumentParser:
+  """The parser of the command's flags."""
   parser = argparse.ArgumentParser(
     prog=program_name('vidcap_jax.studies.animation'),
     description=__doc__,
@@ -151,7 +151,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   videos.add_arguments(parser)
   add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--output', required=True, metavar='FILE', help='.webp or .gif')
-  options = parser.parse_args(arguments)
+  return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """The command; see the module's docstring."""
+  options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:
     run(options, log=lambda line: print(line, file=sys.stderr, flush=True))

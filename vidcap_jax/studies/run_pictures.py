@@ -35,7 +35,9 @@ def draw(config: ConfigDict, workdir: epath.Path, log: Callable[[str], None]) ->
     log: prints a line.
   """
   folder = pathlib.Path(workdir)
-  if jax.process_count() > 1 or not is_local(workdir) or not _can_draw():
+  if not config.log.pictures or jax.process_count() > 1 or not is_local(workdir):
+    return
+  if not _can_draw():
     return
   for name, function in ((CURVES, draw_curves), (ATTENTION, draw_attention)):
     try:

@@ -21,7 +21,7 @@ def workdir(tiny_run, tmp_path):
 @pytest.fixture
 def config(tiny_data):
   config = tiny.get_config(tiny_data)
-  config.log.tensorboard = True
+  config.log.tensorboard = config.log.pictures = True
   return config
 
 
@@ -66,6 +66,12 @@ def test_seeds_have_curves_but_no_attention(tiny_run, tmp_path, config):
   run_pictures.draw(config, tmp_path, lines.append)
   assert (tmp_path / 'curves.png').is_file()
   assert len(lines) == 1
+
+
+def test_a_run_that_wants_no_pictures(workdir, config):
+  config.log.pictures = False
+  run_pictures.draw(config, workdir, pytest.fail)
+  assert not (workdir / 'curves.png').exists()
 
 
 def test_without_matplotlib_nothing_is_drawn(workdir, config, monkeypatch):
