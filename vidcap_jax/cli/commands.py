@@ -61,7 +61,7 @@ COMMANDS = (
   Command('studies', '', 'learning curves, attention and others; lists them'),
   Command('completion', 'vidcap_jax.cli.completion', 'tab completion for bash, zsh and fish'),
 )
-# Modules of vidcap_jax/studies/ that are commands.
+# Modules of vidcap_jax/studies/ that are commands; each has main and make_parser.
 STUDIES = (
   *('animation', 'attention', 'cost', 'curves', 'examples', 'human', 'key_frames', 'mask_ratio'),
   *('schedules', 'spice', 'tables', 'word_classes'),

@@ -127,7 +127,7 @@ def test_out_is_another_name_of_output(vidcap, monkeypatch):
     monkeypatch.setitem(modes.RUN, mode, lambda: given.append(command_line.OUTPUT.value) or 0)
     assert vidcap(mode, '--checkpoint=W', '--out=D')[0] == 0
   assert given == ['D', 'D']
-  of_studies = ('attention', 'curves', 'examples', 'key_frames')
+  of_studies = ('animation', 'attention', 'curves', 'examples', 'key_frames')
   for words in (
     *(['build'], ['extract'], ['studies', 'human', 'draw']),
     *(['studies', name] for name in of_studies),
