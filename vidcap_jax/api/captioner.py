@@ -91,7 +91,7 @@ class Captioner:
     self._precision = runtime.precision_of(settings)
     self._scores = [described.score_text(member) for member in members]
     self._compiled: dict[Any, Any] = {}  # functions by what they are for
-    self._called: set[tuple[str, bool]] = set()  # settings, and whether with attention
+    self._called: set[str] = set()  # the settings of calls so far
     self._decoder({})  # now, rather than at the first video, if the models don't fit together
 
   @property
@@ -180,12 +180,16 @@ class Captioner:
       found = sources.from_features(self._provenance, features, ids)
     results = caption_inputs(found, run, self.batch_size)
     if progress:
-      # The first call with these settings waits for the compiler.
-      kind = (repr(sorted(changes.items())), attention)
-      first = '' if kind in self._called else 'compiling'
-      self._called.add(kind)
+      first = 'compiling' if self._is_new(changes, attention) else ''
       results = with_progress(results, len(found), 'captioning', first=first)
     return Results(results)
+
+  def _is_new(self, changes: Mapping[str, Any], attention: bool) -> bool:
+    """Whether this is the first call with these settings, which waits for the compiler."""
+    called = {repr(sorted(changes.items())), *(['attention'] if attention else ())}
+    is_new = not called <= self._called
+    self._called |= called
+    return is_new
 
   def _caption_batch(self, changes: Mapping[str, Any], attention: bool) -> CaptionBatch:
     """A function that captions the videos of a batch, with changes to the decoding settings."""

@@ -71,7 +71,7 @@ def train(config: PathLike | ConfigDict, workdir: PathLike, **overrides: Any) ->
 
   Example:
     >>> import vidcap_jax as vc
-    >>> run = vc.train('tiny.py', 'runs/new', **{'train.epochs': 1, 'model.dropout': 0.1})
+    >>> run = vc.train('tiny.py', 'runs/new', **{'log.every_steps': 2})
     stage 1 of 1: xe, cross entropy...
     >>> captioner = vc.load(run.workdir)
   """

@@ -98,7 +98,10 @@ def find_inputs(
     return _from_videos(provenance, _find_videos(parts, pictures, frame_rate))
   if len(streams) > 1:
     wanted = ','.join(f'{s.name}=PATH' for s in streams)
-    raise DataError(f'--inputs={",".join(parts)}: the model reads several streams; give {wanted}')
+    raise DataError(
+      f'--inputs={",".join(parts)}: the model reads several streams; give {wanted} '
+      '(in Python, features= with a path for each)'
+    )
   if len(features) < len(parts):
     other = next(part for part in parts if part not in features)
     raise DataError(

@@ -1,6 +1,7 @@
 """What a run logs at its end: results, how to go on, and of rendered clips scores and captions."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from etils import epath
@@ -16,6 +17,7 @@ from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.inference import captioning, inputs, predict
+from vidcap_jax.inference.members import joint_provenance
 from vidcap_jax.program_name import command_of
 from vidcap_jax.training.recipe import Recipe
 
@@ -93,17 +95,12 @@ def log_clips(
     UserError: a clip can't be read.
   """
   restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh)
-  made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
-  videos = []
-  for where, video in inputs.videos_of(made, ','.join(map(str, files))):
-    if isinstance(video, str):
-      raise UserError(f'{where}: {video}')
-    videos.append(video)
-  caption = captioning.captioner_of(restored, predict.BATCH)
+  found = inputs.find_inputs(joint_provenance([restored]), [os.fspath(file) for file in files])
   rows = [('clip', 'what it shows', "the model's caption")]
-  for result in caption(videos, [video.video_id for video in videos]):
-    video_id = result['video_id']
-    rows.append((f'{video_id}.mp4', shown[video_id], result['caption']))
+  for result in predict.caption_inputs(found, captioning.captioner_of(restored, predict.BATCH)):
+    if result.caption is None:
+      raise UserError(f'{result.source}: {result.error}')
+    rows.append((f'{result.video_id}.mp4', shown[result.video_id], result.caption))
   widths = [max(len(row[column]) for row in rows) for column in range(2)]
   log('\n'.join(f'{a:{widths[0]}}  {b:{widths[1]}}  {c}' for a, b, c in rows))
   log(f'the clips are in {epath.Path(files[0]).parent}')

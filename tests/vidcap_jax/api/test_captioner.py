@@ -252,3 +252,19 @@ def test_checkpoints_that_are_not_there(workspace, inside, tmp_path):
   assert 'step 3' in repr(loaded)
   with pytest.raises(vc.UserError, match=str(step)):
     vc.load(tmp_path / 'run')
+
+
+def test_only_a_call_that_compiles_says_so(workspace, inside, capsys):
+  new = vc.load('runs/mine')
+  capsys.readouterr()
+  for settings, compiles in (
+    ({}, True),
+    ({}, False),
+    ({'attention': True}, True),
+    ({'attention': True}, False),
+    ({'beam': 2, 'attention': True}, True),
+    ({'beam': 2}, False),
+    ({'min_length': 2, 'progress': False}, False),
+  ):
+    new.caption('clip.mp4', **settings)
+    assert ('compiling' in capsys.readouterr().err) == compiles

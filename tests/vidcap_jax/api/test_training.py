@@ -23,10 +23,10 @@ def cheap(monkeypatch):
 
 
 def test_a_run(inside, tmp_path):
-  overrides = {'train.epochs': 1, 'optimizer.learning_rate': 0.03, 'eval.splits': ('test',)}
+  overrides = {'log.every_steps': 2, 'eval.splits': ('test',)}
   run = vc.train('tiny.py', tmp_path / 'run', **overrides)
   saved = json.loads((tmp_path / 'run' / 'config.json').read_text())
-  assert (saved['train']['epochs'], saved['optimizer']['learning_rate']) == (1.0, 0.03)
+  assert (saved['log']['every_steps'], saved['eval']['splits']) == (2, ['test'])
   assert saved['source'] == 'tiny.py'
   assert run.workdir == tmp_path / 'run'
   assert run.scores['test']['videos'] == 2
@@ -40,8 +40,10 @@ def test_a_config_object_is_not_changed(inside, monkeypatch, tmp_path):
   started = []
   monkeypatch.setattr(experiment, 'run', lambda config, *_: started.append(config) or {})
   config = tiny.short_config(str(inside / 'data' / 'mine'))
-  run = vc.train(config, tmp_path, **{'seed': 3, 'data.dir': pathlib.Path('data/mine')})
+  overrides = {'seed': 3, 'data.dir': pathlib.Path('data/mine'), 'optimizer.learning_rate': 1}
+  run = vc.train(config, tmp_path, **overrides)
   assert (started[0].seed, started[0].data.dir) == (3, 'data/mine')
+  assert repr(started[0].optimizer.learning_rate) == '1.0'
   assert (config.seed, config.data.dir) == (0, str(inside / 'data' / 'mine'))
   assert (run.score, run.scores) == (None, {})
 
