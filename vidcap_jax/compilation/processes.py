@@ -36,7 +36,8 @@ def run_job(
   with tempfile.TemporaryDirectory() as folder:
     job_file, report_file, log = (pathlib.Path(folder, n) for n in ('job', 'report', 'log'))
     job_file.write_bytes(pickle.dumps(job))
-    command = [sys.executable, '-m', module, str(job_file), str(report_file)]
+    files = str(job_file), str(report_file)
+    command = [sys.executable, '-m', module, *files, str(os.getpid())]
     with log.open('wb') as output:
       process = subprocess.Popen(
         command,

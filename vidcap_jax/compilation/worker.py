@@ -1,6 +1,7 @@
-"""A process that compiles one program: python -m vidcap_jax.compilation.worker JOB REPORT.
+"""A process that compiles one program: python -m vidcap_jax.compilation.worker JOB REPORT PARENT.
 
-JOB is a pickled ``Job``; REPORT, a file of JSON, is written. ``processes`` starts it.
+JOB is a pickled ``Job``; REPORT, a file of JSON, is written; PARENT is the id of the process that
+starts it, see ``processes``.
 """
 
 import dataclasses
@@ -152,9 +153,12 @@ class _Store:
       self._report.write_text(json.dumps(dataclasses.asdict(report)))
 
 
-def end_with_parent() -> None:
-  """Ends this process when the one that has started it is gone, even while a compiler works."""
-  parent = os.getppid()
+def end_with_parent(parent: int) -> None:
+  """Ends this process when the one that has started it is gone, even while a compiler works.
+
+  Args:
+    parent: its process id. It may have gone while this one was importing modules.
+  """
 
   def watch():
     while os.getppid() == parent:
@@ -176,5 +180,6 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == '__main__':
-  end_with_parent()
-  main(sys.argv[1:])
+  *files, parent_id = sys.argv[1:]
+  end_with_parent(int(parent_id))
+  main(files)

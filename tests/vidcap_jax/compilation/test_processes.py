@@ -33,8 +33,9 @@ def run(job, tmp_path):
 
 def test_a_report(run):
   report = run(
-    'import json, sys\n'
-    'job, report = sys.argv[1:]\n'
+    'import json, os, sys\n'
+    'job, report, parent = sys.argv[1:]\n'
+    'assert int(parent) == os.getppid()\n'
     'assert open(job, "rb").read(1)\n'
     'open(report, "w").write(json.dumps({"stage": "xe", "program": "step", "length": 3}))\n'
   )

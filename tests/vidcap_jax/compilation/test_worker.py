@@ -162,7 +162,7 @@ def test_a_process_ends_with_the_one_that_started_it(tmp_path):
   worker_code = (
     'import os, pathlib, time\n'
     'from vidcap_jax.compilation.worker import end_with_parent\n'
-    'end_with_parent()\n'
+    'end_with_parent(os.getppid())\n'
     f'pathlib.Path({str(tmp_path)!r}, "id").write_text(str(os.getpid()))\n'
     'time.sleep(100)\n'
   )
@@ -181,6 +181,18 @@ def test_a_process_ends_with_the_one_that_started_it(tmp_path):
   while _runs(process):
     assert time.monotonic() < deadline
     time.sleep(0.1)
+
+
+def test_a_process_ends_if_the_one_that_started_it_is_gone_already():
+  gone = subprocess.Popen([sys.executable, '-c', ''])
+  gone.wait()
+  code = (
+    'import time\n'
+    'from vidcap_jax.compilation.worker import end_with_parent\n'
+    f'end_with_parent({gone.pid})\n'
+    'time.sleep(100)\n'
+  )
+  assert subprocess.run([sys.executable, '-c', code], cwd=ROOT, timeout=90).returncode == 1
 
 
 def _runs(process: int) -> bool:
