@@ -14,6 +14,7 @@ from vidcap_jax.decoding import compaction
 from vidcap_jax.decoding.beam_banks import Banks, by_words, in_groups
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
 from vidcap_jax.decoding.unroll import Captions
+from vidcap_jax.distributed.mesh import batch_platform
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner
 from vidcap_jax.models.layers.attention import at_least_float32
@@ -92,12 +93,14 @@ def beam_search(
   per_list = -(-n_best // banks.lists)
   search = _Search(captioner, L, beam, banks, length_penalty, per_list, constraints)
   memory = jax.tree.map(lambda x: x[:, None], memory)  # leaves (B, 1, …)
+  # A first step of its own is more to compile, which takes minutes for a TPU.
+  is_apart = batch_platform() == 'cpu'
   state = compaction.run_until_ended(
     lambda t, memory, state: jax.vmap(functools.partial(search.step, t))(memory, state),
     lambda t, state: jax.vmap(functools.partial(search.can_improve, t))(state),
-    1,
+    int(is_apart),
     memory,
-    jax.vmap(search.first_step)(memory),
+    jax.vmap(search.first_step if is_apart else search.start)(memory),
   )
   top = jax.vmap(lambda state: _in_rounds(search.end(state), n_best))(state)
   return Captions(top.tokens, top.log_prob, top.ended, top.score)
@@ -122,22 +125,31 @@ class _Search:
 
   def first_step(self, memory: Any) -> _State:
     """The state after the first word; only one row is computed, since all of them start equal."""
-    R, G, L = self.banks.first.size, self.banks.lists, self.L
-    K = self.beam // G
-    carry = self.captioner.start(memory, 1, L)
+    start, R = self.start(memory), self.banks.first.size
+    carry = self.captioner.start(memory, 1, self.L)
     carry, logits = self._advance(carry, jnp.full((1,), BOS, jnp.int32), memory)
     carry = jax.tree.map(lambda x: jnp.repeat(x, R, axis=1), carry)
-    no_score = jnp.full((G, K), -jnp.inf, logits.dtype)
-    start = jnp.where(self.banks.first, jnp.zeros((R,), logits.dtype), -jnp.inf)
-    live = _Live(carry, jnp.full((R, L), PAD, jnp.int32), start)
+    live = dataclasses.replace(start.live, carry=carry)
+    return self._extend(jnp.int32(0), live, start.done, jnp.repeat(logits, R, axis=0))
+
+  def start(self, memory: Any) -> _State:
+    """The state before the first word."""
+    R, G, L = self.banks.first.size, self.banks.lists, self.L
+    K = self.beam // G
+    carry = self.captioner.start(memory, R, L)
+    first = jnp.full((R,), BOS, jnp.int32)
+    dtype = jax.eval_shape(self._advance, carry, first, memory)[1].dtype
+    no_score = jnp.full((G, K), -jnp.inf, dtype)
+    log_prob = jnp.where(self.banks.first, jnp.zeros((R,), dtype), -jnp.inf)
+    live = _Live(carry, jnp.full((R, L), PAD, jnp.int32), log_prob)
     done = _Done(
       jnp.full((G, K, L), PAD, jnp.int32), no_score, no_score, jnp.zeros((G, K), jnp.bool_)
     )
-    return self._extend(jnp.int32(0), live, done, jnp.repeat(logits, R, axis=0))
+    return _State(jnp.int32(0), live, done)
 
   def step(self, t: Array, memory: Any, state: _State) -> _State:
-    """The state after word t, from 1."""
-    last = state.live.tokens[:, t - 1]  # (R,)
+    """The state after word t, from 0."""
+    last = jnp.where(t == 0, BOS, state.live.tokens[:, jnp.maximum(t - 1, 0)])  # (R,)
     carry, logits = self._advance(state.live.carry, last, memory)
     return self._extend(t, dataclasses.replace(state.live, carry=carry), state.done, logits)
 

@@ -11,17 +11,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vidcap_jax.distributed.mesh import batch_shards
+from vidcap_jax.distributed.mesh import batch_platform, batch_shards
 
 Array = jax.Array
 FEWER_VIDEOS = 'fewer_videos'  # scope of the loops that a batch without early ends never enters
-_SHARES = (1, 1 / 2, 1 / 4)  # of a batch; each is another loop to compile
+# Shares of a batch. Each is another loop to compile, which takes minutes for a TPU.
+_SHARES = {'cpu': (1, 1 / 2, 1 / 4)}
+_OTHER_SHARES = (1, 1 / 2)
 _FEWEST = 8  # videos: products with fewer rows take almost as long
 
 
 def sizes_of(videos: int) -> list[int]:
   """How many of ``videos`` (a batch, or a shard of one) are computed together: falling numbers."""
-  smaller = {round(videos * share) for share in _SHARES}
+  smaller = {round(videos * share) for share in _SHARES.get(batch_platform(), _OTHER_SHARES)}
   return sorted({videos, *(n for n in smaller if n >= _FEWEST)}, reverse=True)
 
 

@@ -125,17 +125,17 @@ def check_batch_size(batch_size: int, parts: int, what: str = 'hosts') -> None:
     )
 
 
-_batch_shards = contextvars.ContextVar('batch_shards', default=1)
+_batch_mesh: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar('mesh', default=None)
 
 
 @contextlib.contextmanager
 def batch_sharded_over(mesh: Mesh | None) -> Iterator[None]:
   """While a program is traced: its batches are sharded as ``by_row`` says; None if not known."""
-  token = _batch_shards.set(mesh.shape['data'] if mesh else 1)
+  token = _batch_mesh.set(mesh)
   try:
     yield
   finally:
-    _batch_shards.reset(token)
+    _batch_mesh.reset(token)
 
 
 def batch_shards() -> int:
@@ -143,7 +143,14 @@ def batch_shards() -> int:
 
   For layers that sum over a batch what is cheaper to send after another operation.
   """
-  return _batch_shards.get()
+  mesh = _batch_mesh.get()
+  return mesh.shape['data'] if mesh else 1
+
+
+def batch_platform() -> str:
+  """The platform that is traced for ('cpu', 'gpu', 'tpu'); JAX's default if that is not known."""
+  mesh = _batch_mesh.get()
+  return mesh.devices.flat[0].platform if mesh else jax.default_backend()
 
 
 def check_batch(batch_size: int, mesh: Mesh) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.vidcap_jax.compilation import toy_program
 from vidcap_jax.compilation.hlo import Instruction, read_program, shape_bytes
+from vidcap_jax.decoding import compaction
 
 HLO = pathlib.Path(__file__).with_name('hlo')
 
@@ -63,6 +64,19 @@ def test_a_loop_whose_end_depends_on_the_data():
   text = run.lower(jnp.ones(8)).compile().as_text()
   (loop,) = read_program(text, assumed_rounds=12).loops
   assert (loop.rounds, loop.exact) == (12, False)
+
+
+def test_loops_for_fewer_videos_replace_rounds_of_the_first():
+  """A program is described as it runs when no caption ends early."""
+
+  ends = jnp.arange(32)
+  run = jax.jit(
+    lambda ends: compaction.run_until_ended(
+      lambda t, ends, words: words + t, lambda t, words: words < 40, 0, ends, ends
+    )
+  )
+  program = read_program(run.lower(ends).compile().as_text(), assumed_rounds=12)
+  assert sorted(loop.rounds for loop in program.loops) == [0, 0, 12]
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,14 @@ def test_batch_mates_change_nothing(search):
     jax.tree.map(np.testing.assert_array_equal, alone, video(together, row))
 
 
+def test_accelerators_have_no_first_step_of_its_own(monkeypatch):
+  tables = toy.tables(12, 4)
+  decode = lambda memory: beam_search(toy.captioner, memory, L, 3, n_best=2)  # noqa: E731
+  apart = jax.jit(decode)(tables)
+  monkeypatch.setattr('vidcap_jax.decoding.beam.batch_platform', lambda: 'tpu')
+  jax.tree.map(np.testing.assert_array_equal, apart, jax.jit(lambda m: decode(m))(tables))
+
+
 def test_a_model_that_never_ends(search):
   captions = search(toy.tables(7, B, eos=-1e4))
   assert (captions.tokens > UNK).all()

@@ -49,6 +49,11 @@ def test_sizes_fall_to_a_few_videos(videos, sizes):
   assert compaction.sizes_of(videos) == sizes
 
 
+def test_accelerators_have_fewer_sizes(monkeypatch):
+  monkeypatch.setattr(compaction, 'batch_platform', lambda: 'tpu')
+  assert compaction.sizes_of(64) == [64, 32]
+
+
 @pytest.mark.parametrize(
   'lengths',
   [
