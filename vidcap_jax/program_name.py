@@ -1,8 +1,18 @@
 """How the user started a command, for usage lines and messages."""
 
+import re
 import sys
 
 COMMAND = 'vidcap'
+# What ``python -m`` runs -> the subcommand.
+_SUBCOMMANDS = {
+  r'vidcap_jax\.main --mode=(\w+)': r'\1',
+  r'vidcap_jax\.main\b': 'train',
+  r'data_prep\.(build|extract|inspect)\b': r'\1',
+  r'vidcap_jax\.evaluation\.metrics\b': 'score',
+  r'vidcap_jax\.studies\.tables\b': 'tables',
+  r'vidcap_jax\.studies\.(\w+)': r'studies \1',
+}
 
 
 def program_name(module: str) -> str:
@@ -14,17 +24,17 @@ def program_name(module: str) -> str:
   return sys.argv[0] if started_by_vidcap() else f'python -m {module}'
 
 
-def command_of(module: str, mode: str = '') -> str:
-  """How the user would start another module: 'vidcap inspect', or 'python -m data_prep.inspect'.
+def as_typed(text: str) -> str:
+  """A text in which commands have the form that the user typed.
 
   Args:
-    module: of a subcommand, of which the last part is the subcommand's name.
-    mode: of ``vidcap_jax.main``, in place of it: 'vidcap predict', or 'python -m vidcap_jax.main
-      --mode=predict'.
+    text: with commands such as ``python -m vidcap_jax.main --mode=predict``, which ``vidcap`` turns
+      into ``vidcap predict``.
   """
   if started_by_vidcap():
-    return f'{COMMAND} {mode or module.rpartition(".")[2]}'
-  return f'python -m {module} --mode={mode}' if mode else f'python -m {module}'
+    for pattern, command in _SUBCOMMANDS.items():
+      text = re.sub(rf'python -m {pattern}', f'{COMMAND} {command}', text)
+  return text
 
 
 def started_by_vidcap() -> bool:

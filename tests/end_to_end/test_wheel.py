@@ -28,6 +28,7 @@ SMALL = (
   '--config.train.batch_size=8',
   '--config.decode.method=greedy',
   '--config.eval.splits=()',
+  '--config.log.pictures=false',
   "--config.eval.metrics=('CIDEr',)",
 )
 

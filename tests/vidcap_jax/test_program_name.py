@@ -21,12 +21,22 @@ def test_the_name(started_as, name, monkeypatch):
   assert program_name.program_name('data_prep.build') == name
 
 
-def test_other_commands(monkeypatch):
-  """Messages name commands in the form that was typed."""
-  monkeypatch.setattr(sys, 'argv', ['vidcap train'])
-  assert program_name.command_of('vidcap_jax.main', 'predict') == 'vidcap predict'
-  assert program_name.command_of('data_prep.inspect') == 'vidcap inspect'
+@pytest.mark.parametrize(
+  ('module', 'subcommand'),
+  [
+    ('vidcap_jax.main --mode=predict', 'predict'),
+    ('vidcap_jax.main --config=x', 'train --config=x'),
+    ('data_prep.inspect', 'inspect'),
+    ('vidcap_jax.evaluation.metrics', 'score'),
+    ('vidcap_jax.studies.tables', 'tables'),
+    ('vidcap_jax.studies.human draw', 'studies human draw'),
+    ('data_prep.apache_beam build', None),
+  ],
+)
+def test_commands_in_messages(module, subcommand, monkeypatch):
+  text = f'first python -m {module}; then go on'
   monkeypatch.setattr(sys, 'argv', ['/home/me/vidcap_jax/main.py'])
-  expected = 'python -m vidcap_jax.main --mode=predict'
-  assert program_name.command_of('vidcap_jax.main', 'predict') == expected
-  assert program_name.command_of('data_prep.inspect') == 'python -m data_prep.inspect'
+  assert program_name.as_typed(text) == text
+  monkeypatch.setattr(sys, 'argv', ['vidcap train'])
+  expected = f'first vidcap {subcommand}; then go on' if subcommand else text
+  assert program_name.as_typed(text) == expected

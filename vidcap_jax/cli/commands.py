@@ -18,6 +18,7 @@ import importlib.util
 import os
 import pathlib
 import platform
+import signal
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -77,23 +78,32 @@ def main(argv: Sequence[str] | None = None) -> int:
   Returns:
     The exit code of the subcommand's module; 1 for an unknown subcommand.
   """
-  name, *arguments = list(sys.argv[1:] if argv is None else argv) or ['--help']
   _import_from_current_folder()
   try:
-    if name in (*HELP, 'help'):
-      print(help_text())
-    elif name == '--version':
-      print(version_text())
-    elif name == 'studies':
-      return _run_study(arguments)
-    else:
-      command = find_command(name)
-      return _run_mode(command, arguments) if command.mode else _run_module(command, arguments)
+    code = _run(*(list(sys.argv[1:] if argv is None else argv) or ['--help']))
+    sys.stdout.flush()
+    return code
+  except BrokenPipeError:  # the reader has closed the pipe, e.g. head
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second error at exit
+    return 128 + signal.SIGPIPE  # as a shell reports it
   except UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:  # while modules are imported; afterwards they handle it
     return 130
+
+
+def _run(name: str, *arguments: str) -> int:
+  """Runs a subcommand and returns its exit code."""
+  if name in (*HELP, 'help'):
+    print(help_text())
+  elif name == '--version':
+    print(version_text())
+  elif name == 'studies':
+    return _run_study(arguments)
+  else:
+    command = find_command(name)
+    return _run_mode(command, arguments) if command.mode else _run_module(command, arguments)
   return 0
 
 

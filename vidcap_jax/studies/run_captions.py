@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.errors import DataError, UserError, first_few
-from vidcap_jax.program_name import command_of
+from vidcap_jax.program_name import as_typed
 
 HELP = (
   'workdirs (their eval/SPLIT/captions.json), output folders of evaluations, or captions files; '
@@ -68,7 +68,8 @@ def _read_run(name: str, split: str) -> RunCaptions:
   if file is None:
     raise UserError(
       f'--runs={name}: no captions at {", ".join(map(str, [path, *tried]))}; write them with '
-      f'{command_of("vidcap_jax.main", "evaluate")} --checkpoint={place} --split={split}'
+      + as_typed('python -m vidcap_jax.main --mode=evaluate')
+      + f' --checkpoint={place} --split={split}'
     )
   if not label:
     label = file.stem if path.is_file() and file.stem != 'captions' else path.absolute().name

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
-from vidcap_jax.program_name import program_name
+from vidcap_jax.program_name import as_typed, program_name
 from vidcap_jax.studies import listing, runs
 
 _PUBLISHED = pathlib.Path(__file__).with_name('published.json')
@@ -228,16 +228,20 @@ def as_json(tables: Sequence[Table], found: Sequence[runs.Run]) -> list[dict]:
   return rows
 
 
+_EPILOG = """\
+To train a row: python -m vidcap_jax.main --config=CONFIG --config.data.dir=DIR --workdir=RUNS/NAME
+with the CONFIG at the end of its line; --config.seeds=0,1,2 for a mean and deviation.
+A run is listed under the row of its config and variant, with the settings that flags changed;
+short :runlocal runs are left out."""
+
+
 def make_parser() -> argparse.ArgumentParser:
   """The command's flags."""
   parser = argparse.ArgumentParser(
     prog=program_name('vidcap_jax.studies.tables'),
     description=__doc__,
     formatter_class=argparse.RawDescriptionHelpFormatter,
-    epilog='To train a row: python -m vidcap_jax.main --config=CONFIG --config.data.dir=DIR '
-    '--workdir=RUNS/NAME\nwith the CONFIG at the end of its line; --config.seeds=0,1,2 for a mean\n'
-    'and deviation.\nA run is listed under the row of its config and variant, with the settings\n'
-    'that flags changed; short :runlocal runs are left out.',
+    epilog=as_typed(_EPILOG),
   )
   parser.add_argument('--paper', help='its name; without it all papers are listed')
   parser.add_argument('--table', metavar='NUMBER', help='of the paper; default: all')
@@ -253,13 +257,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.paper is None:
       if options.table or options.runs or options.json:
         raise UserError('--table, --runs and --json need a --paper')
-      print(listing.listing(papers()))
+      print(as_typed(listing.listing(papers())))
       return
     tables = read(options.paper, options.table)
     if options.json:
       check_output('--json', options.json)
     found, problems = runs.find(options.runs) if options.runs else ([], [])
-    print('\n\n'.join(render(table, found) for table in tables))
+    print(as_typed('\n\n'.join(render(table, found) for table in tables)))
     if options.runs:
       rows = [row for table in tables for row in table.rows]
       fitting = {run.workdir for row in rows for run in measured(row, found)}

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.program_name import command_of
+from vidcap_jax.program_name import as_typed
 
 
 class Diverged(UserError):
@@ -40,7 +40,7 @@ def check_finite(
     raise Diverged(
       f'{skipped} updates were not finite, more than train.max_skipped={most}; last at step '
       f'{step + 1} on videos {videos}. Lower optimizer.learning_rate, or inspect these features '
-      f'with {command_of("data_prep.inspect")}'
+      f'with {as_typed("python -m data_prep.inspect")}'
     )
 
 

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import DataError
-from vidcap_jax.program_name import command_of
+from vidcap_jax.program_name import as_typed
 
 
 class Recipe(Protocol):
@@ -31,7 +31,7 @@ def prepare_data(config: ConfigDict, workdir: epath.Path, recipe: Recipe | None)
     return config.data.dir
   videos = config.data.recipe.videos
   if not videos or not recipe:
-    build = command_of('data_prep.build')
+    build = as_typed('python -m data_prep.build')
     raise DataError(f'no data: give --config.data.dir=DIR, a folder written by {build}')
   arguments = workdir / 'data', dict(config.data.recipe.streams), videos
   if is_main():

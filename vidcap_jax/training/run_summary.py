@@ -18,7 +18,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.inference import captioning, inputs, predict
 from vidcap_jax.inference.members import joint_provenance
-from vidcap_jax.program_name import command_of
+from vidcap_jax.program_name import as_typed
 from vidcap_jax.training.recipe import Recipe
 
 METRICS = ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr')
@@ -116,7 +116,7 @@ def next_steps(workdir: epath.Path, rendered: bool) -> str:
   meta = checkpoint.read_meta(restore.find_checkpoint(str(workdir)))
   streams = [stream_from_dict(stream) for stream in meta['streams']]
   made = provenance.from_dict(meta.get('making', {}), streams)
-  predict = command_of('vidcap_jax.main', 'predict')
+  predict = as_typed('python -m vidcap_jax.main --mode=predict')
   line = (
     f'results are in {workdir / "eval"}; to caption videos: {predict} --checkpoint={workdir} '
     f'--inputs={inputs.example_of(made)}'

@@ -6,6 +6,7 @@ import pathlib
 import re
 import resource
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -132,7 +133,7 @@ def test_out_is_another_name_of_output(vidcap, monkeypatch):
     *(['build'], ['extract'], ['studies', 'human', 'draw']),
     *(['studies', name] for name in of_studies),
   ):
-    assert re.search(r'--output (\w+), --out \1', vidcap(*words, '--help')[1]), words
+    assert re.search(r'--output( \w+)?, --out \w+', vidcap(*words, '--help')[1]), words
 
 
 def test_help_of_train_has_the_keys_of_the_config_that_is_named(vidcap, monkeypatch):
@@ -167,3 +168,21 @@ def test_python_dash_m_is_the_command():
     [sys.executable, '-m', 'vidcap_jax', '--version'], cwd=ROOT, capture_output=True, text=True
   )
   assert (run.returncode, run.stdout.split()[:2]) == (0, ['vidcap', __version__])
+
+
+@pytest.mark.parametrize('words', [['--help'], ['studies']])
+def test_a_reader_that_ends_is_no_error(words):
+  command = [sys.executable, '-m', 'vidcap_jax', *words]
+  with subprocess.Popen(
+    command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+  ) as process:
+    process.stdout.close()
+    assert process.stderr.read() == ''
+  assert process.returncode == 128 + signal.SIGPIPE
+
+
+def test_tables_print_commands_as_they_are_typed(vidcap):
+  code, out, _ = vidcap('tables')
+  assert (code, 'python -m' in out) == (0, False)
+  assert re.search(r'^ +vidcap tables --paper=stats --table=1', out, re.MULTILINE)
+  assert re.search(r'^ +vidcap studies attention ', out, re.MULTILINE)
