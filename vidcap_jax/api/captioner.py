@@ -96,7 +96,7 @@ class Captioner:
 
   @property
   def streams(self) -> dict[str, Stream]:
-    """The feature streams that ``features=`` needs: name -> kind, shape, how it was made."""
+    """The feature streams that ``features=`` needs, by name, with kind, shape and extractor."""
     streams = (*self._provenance.streams, *self._provenance.alignment_streams)
     return {stream.name: stream for stream in streams}
 
