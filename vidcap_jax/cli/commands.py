@@ -1,7 +1,7 @@
 """The command ``vidcap``: one name for every module that is a command.
 
-  vidcap train --config=configs/quickstart.py --workdir=runs/quickstart
-  vidcap studies attention --checkpoint=runs/quickstart --output=attention
+  vidcap train --config=configs/quickstart.py:tiny --workdir=runs/first
+  vidcap studies attention --checkpoint=runs/first --output=attention
 
 A subcommand runs its module's ``main`` with the same flags and exit codes as ``python -m MODULE``,
 so flags are defined in the modules alone. Nothing that takes long to import is imported before the
@@ -116,8 +116,8 @@ usage: {COMMAND} COMMAND [flags]      {COMMAND} COMMAND --help explains a comman
 {lines}
 
 first commands:
-  {COMMAND} train --config=configs/quickstart.py:runlocal --workdir=runs/first
-  {COMMAND} predict --checkpoint=runs/first --inputs=clip.mp4
+  {COMMAND} train --config=configs/quickstart.py:tiny --workdir=runs/first
+  {COMMAND} predict --checkpoint=runs/first --inputs=runs/first/data/videos
   {COMMAND} build --format=csv --annotations=clips.csv --features=image=features/ --output=data/mine
   {COMMAND} train --config=configs/msrvtt1000.py --config.data.dir=data/mine --workdir=runs/mine"""
 

@@ -47,7 +47,7 @@ ABOUT = {
 }
 EXAMPLES = {
   'train': (
-    '--config=configs/quickstart.py:runlocal --workdir=runs/first',
+    '--config=configs/quickstart.py:tiny --workdir=runs/first',
     '--config=configs/msrvtt1000.py --config.data.dir=data/mine --workdir=runs/mine '
     '--config.train.epochs=10 --config.optimizer.learning_rate=1e-4',
   ),
