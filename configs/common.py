@@ -70,7 +70,7 @@ def base() -> ConfigDict:
   c.data.max_words = 0  # longer captions are cut; 0: the limit that the vocabulary was built with
   # Each batch holds captions of similar length and is cut to the smallest of these token counts
   # that holds them, with a program for each of them; (): no grouping, every batch at full length.
-  c.data.length_buckets = (9, 11, 13, 16)
+  c.data.length_buckets = (7, 9, 11, 13, 16)
   # Whether features are standardised by the training split's mean and deviation per channel. Here
   # by default, as features of any scale may come; in no paper, so the papers' configs do without.
   c.data.standardise = True

@@ -24,6 +24,8 @@ ADDED_SETTINGS = {
 # Keys that config files have had other values of since then, and those that their stages have had.
 _CHANGED_KEYS = ('data.standardise', 'optimizer.clip_norm')
 _CHANGED_STAGE_KEYS = ('train.scheduled_sampling.name',)
+# Key -> its value in config files before, and since: a run that has the first keeps it.
+_CHANGED_VALUES = {'data.length_buckets': ([9, 11, 13, 16], [7, 9, 11, 13, 16])}
 
 
 def with_added_keys(saved: Mapping) -> dict:
@@ -42,24 +44,34 @@ def with_added_keys(saved: Mapping) -> dict:
 
 
 def as_begun(config: ConfigDict, saved: Mapping) -> tuple[ConfigDict, list[str]]:
-  """The config that a run goes on with which was begun before ``ADDED_KEYS`` existed.
+  """The config that a run goes on with which was begun with an earlier version.
 
   Args:
     config: of today.
     saved: the run's own, as from ``as_saved``.
 
   Returns:
-    Of a run that has these keys, ``config`` itself. Of another one, a copy without them and without
-    ``ADDED_SETTINGS``, with the saved values of the keys that config files have changed since; and
-    the names of all that was removed or replaced.
+    ``config`` itself where nothing differs by version. Of a run from before ``ADDED_KEYS``, a copy
+    without them and without ``ADDED_SETTINGS``; with the saved values of the keys that config files
+    have changed since; and the names of all that was removed or replaced.
   """
-  if not ADDED_KEYS.keys() - _flat(saved).keys():
+  values, current = _flat(saved), _flat(as_saved(config))
+  keys = tuple(
+    key
+    for key, (before, since) in _CHANGED_VALUES.items()
+    if (values.get(key), current.get(key)) == (before, since)
+  )
+  lacks_keys = bool(ADDED_KEYS.keys() - values.keys())
+  if not keys and not lacks_keys:
     return config, []
   config, replaced = config.copy_and_resolve_references(), []
-  added = (*ADDED_KEYS, *(f'{section}.{name}' for section, _, name in ADDED_SETTINGS))
+  stage_keys: tuple[str, ...] = ()
+  if lacks_keys:
+    added = (*ADDED_KEYS, *(f'{section}.{name}' for section, _, name in ADDED_SETTINGS))
+    keys, stage_keys = (*added, *_CHANGED_KEYS, *keys), (*added, *_CHANGED_STAGE_KEYS)
   with config.unlocked():
     for prefix in ('', *(f'stages.{name}.' for name in config.stages)):
-      for key in (*added, *(_CHANGED_STAGE_KEYS if prefix else _CHANGED_KEYS)):
+      for key in stage_keys if prefix else keys:
         if _replace(config, saved, prefix + key):
           replaced.append(prefix + key)
   return config, replaced

@@ -76,6 +76,16 @@ def test_a_run_that_has_the_keys_keeps_the_config():
   assert as_begun(current, saved) == (current, [])
 
 
+def test_an_older_run_keeps_its_length_buckets():
+  current = msvd_stats.get_config()
+  saved = as_saved(current)
+  saved['data']['length_buckets'] = [9, 11, 13, 16]
+  begun, replaced = as_begun(current, saved)
+  assert (as_saved(begun), replaced) == (saved, ['data.length_buckets'])
+  current.data.length_buckets = (8, 16)  # asked for
+  assert as_begun(current, saved) == (current, [])
+
+
 def test_an_older_run_of_dual_afr_keeps_its_last_layer():
   current = dual_afr.get_config('mlp')
   assert current.model.embed_last
