@@ -24,7 +24,7 @@ from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Extras, Inputs, Needs, Noise
 from vidcap_jax.models.layers.attention import Edit, wide
 from vidcap_jax.models.layers.dense import Dense, Embed, StepDense, add_bias, product
-from vidcap_jax.models.layers.dropout import drop, keep_masks
+from vidcap_jax.models.layers.dropout import drop, equal_masks
 from vidcap_jax.models.layers.transformer import (
   ACTIVATIONS,
   KERNEL_INIT,
@@ -300,6 +300,6 @@ class Transformer(nn.Module):
     encoder_names = ['tokens', *of_layers(c.encoder_layers, 'attention', 'feed')]
     step_names = ['word', *of_layers(c.decoder_layers, 'self', 'cross', 'feed')]
     return Noise(
-      encoder=keep_masks(encoder, c.dropout, dict.fromkeys(encoder_names, tokens)),
-      steps=keep_masks(steps, c.dropout, dict.fromkeys(step_names, words)),
+      encoder=equal_masks(encoder, c.dropout, encoder_names, tokens),
+      steps=equal_masks(steps, c.dropout, step_names, words),
     )

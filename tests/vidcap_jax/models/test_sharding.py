@@ -116,7 +116,10 @@ QUICK = pytest.param(CASES[0], (LAYOUTS[1], LAYOUTS[3]), id=CASES[0].name)
 
 
 HEADS = pytest.param(
-  next(case for case in CASES if case.name == 'transformer'), (TENSOR,), id='transformer'
+  next(case for case in CASES if case.name == 'transformer'),
+  (TENSOR,),
+  marks=pytest.mark.slow,
+  id='heads',
 )
 
 

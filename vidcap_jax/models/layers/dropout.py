@@ -1,6 +1,6 @@
 """Dropout by masks that are drawn before unrolling, so that a step can be replayed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -24,3 +24,12 @@ def keep_masks(key: Array, rate: float, shapes: Mapping[str, tuple[int, ...]]) -
   return {
     name: jax.random.bernoulli(k, 1 - rate, shape) for k, (name, shape) in zip(keys, shapes.items())
   }
+
+
+def equal_masks(
+  key: Array, rate: float, names: Sequence[str], shape: tuple[int, ...]
+) -> dict[str, Array]:
+  """``keep_masks`` of one shape, drawn as one array: a program with many is compiled sooner."""
+  if rate == 0:
+    return {}
+  return dict(zip(names, jax.random.bernoulli(key, 1 - rate, (len(names), *shape))))
