@@ -212,7 +212,7 @@ def _parts(
     of_streams = [(part, weights[..., at]) for part, at in streams_of(axes, batch_masks)]
     if len(of_streams) > 1:
       shares = np.stack([of_stream.sum(axis=-1) for _, of_stream in of_streams], axis=-1)
-      yield f'{name}: streams', AttentionAxes(('branches',), names=axes.streams), shares
+      yield f'{name} by stream', AttentionAxes(('branches',), names=axes.streams), shares
     for part, of_stream in of_streams:
       if part.axes:
         yield (name if len(of_streams) == 1 else f'{part.stream}/{name}'), part, of_stream

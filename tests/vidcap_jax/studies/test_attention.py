@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from vidcap_jax.errors import UserError
 from vidcap_jax.studies import attention
 
 
@@ -59,6 +60,20 @@ def test_what_is_refused(tiny_run, tmp_path, arguments, named):
   with pytest.raises(SystemExit, match=f'(?s)error: .*{named}'):
     call(tiny_run, tmp_path / 'out', *arguments)
   assert not (tmp_path / 'out').exists()
+
+
+def test_each_head_is_explained_where_asked_for(tiny_run, tmp_path, monkeypatch):
+  asked = []
+
+  def explain(*_, heads):
+    asked.append(heads)
+    raise UserError('enough')
+
+  monkeypatch.setattr(attention, 'explain', explain)
+  for flags in ([], ['--heads']):
+    with pytest.raises(SystemExit, match='enough'):
+      call(tiny_run, tmp_path, '--ids=v7', *flags)
+  assert asked == [False, True]
 
 
 def test_features_as_inputs(tiny_run, tmp_path):

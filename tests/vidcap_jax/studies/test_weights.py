@@ -115,9 +115,9 @@ def test_an_attention_of_several_heads_to_several_streams():
   for video, result in zip(videos, weights.explain(restored, videos, heads=True)):
     found, frames = result.attentions, len(video.features['image'])
     mean = [f'{stream}/cross' for stream in ('image', 'i3d', 'boxes')]
-    expected = ['cross: streams', *mean]
+    expected = ['cross by stream', *mean]
     for head in ('head 1', 'head 2'):
-      expected += [f'cross, {head}: streams', *(f'{name}, {head}' for name in mean)]
+      expected += [f'cross, {head} by stream', *(f'{name}, {head}' for name in mean)]
     assert list(found) == expected
     L = len(result.words)
     shapes = {'image/cross': (frames,), 'i3d/cross': (frames, 3), 'boxes/cross': (frames, 4)}
@@ -126,13 +126,13 @@ def test_an_attention_of_several_heads_to_several_streams():
       assert found[name].weights.ndim == 1 + len(shape)
       both = [found[f'{name}, head {n}'].weights for n in (1, 2)]
       np.testing.assert_allclose(found[name].weights, np.mean(both, axis=0), rtol=1e-5)
-    shares = found['cross: streams']
+    shares = found['cross by stream']
     assert shares.axes.names == ('image', 'audio', 'i3d', 'boxes')
     np.testing.assert_allclose(shares.weights.sum(axis=-1), 1, rtol=1e-5)
     for column, name in ((0, 'image/cross'), (2, 'i3d/cross'), (3, 'boxes/cross')):
       total = found[name].weights.reshape(L, -1).sum(axis=-1)
       np.testing.assert_allclose(total, shares.weights[:, column], rtol=1e-5)
-  assert set(weights.explain(restored, videos)[0].attentions) == {'cross: streams', *mean}
+  assert set(weights.explain(restored, videos)[0].attentions) == {'cross by stream', *mean}
 
 
 def test_weights_summed_over_other_axes():
