@@ -165,6 +165,14 @@ def test_the_citation_is_of_this_version():
   assert {'cff-version', 'message', 'title', 'authors'} <= cited.keys()
 
 
+@each_page
+def test_no_level_of_headings_is_left_out(page):
+  text = re.sub(r'```.*?```', '', page.read_text(), flags=re.DOTALL)
+  levels = [len(marks) for marks in re.findall(r'^(#+) ', text, re.MULTILINE)]
+  assert levels[:1] == [1]
+  assert all(after <= level + 1 for level, after in zip(levels, levels[1:]))
+
+
 def test_the_navigation_of_the_site_has_every_page():
   body = ast.parse((ROOT / 'docs' / 'conf.py').read_text()).body
   (value,) = (
