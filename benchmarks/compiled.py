@@ -60,6 +60,7 @@ DTYPES = ('float32', 'bfloat16')
 BEGIN, END = '<!-- compiled: python -m benchmarks.compiled -->', '<!-- compiled end -->'
 _SAME_BATCH = 8  # chips, up to which a config's batch is compiled as it is
 _LONGEST_ERROR = 160  # letters
+_LEAST_SECONDS = 5e-6  # of collectives that are named beside the time of a program
 _BUCKETS = ('longest', 'all')
 
 
@@ -248,7 +249,7 @@ def _cells(row: Row, target: topology.Topology) -> tuple[str, ...]:
       f'{what}: {error}',
     )
   time_text = f'{1e3 * report.estimate:.3g}'
-  if report.collective_estimate:
+  if report.collective_estimate >= _LEAST_SECONDS:
     time_text += f' + {1e3 * report.collective_estimate:.2g}'
   remarks = [] if report.fits(chip) else ['does not fit']
   remarks += printing.remarks(report, report.contents, examples=False)

@@ -137,6 +137,19 @@ def test_the_page(run):
   assert [cell.strip() for cell in cells.split('|')][5:9] == ['12', '257', '13', '479']
 
 
+@pytest.mark.parametrize(('seconds', 'text'), [(0.87e-3, '13 + 0.87'), (4.7e-10, '13')])
+def test_times_of_collectives(seconds, text, run, ran, monkeypatch):
+  without = compiled.run_job
+
+  def run_job(*arguments):
+    return dataclasses.replace(without(*arguments), collective_estimate=seconds)
+
+  monkeypatch.setattr(compiled, 'run_job', run_job)
+  _, page = run('--programs=step', '--dtypes=float32')
+  (line,) = [line for line in page.splitlines() if line.startswith('| quickstart.py')]
+  assert line.split('|')[7].strip() == text
+
+
 def test_the_page_from_the_json_file_alone(run, ran, tmp_path):
   _, page = run()
   count = len(ran)
