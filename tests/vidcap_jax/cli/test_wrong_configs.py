@@ -162,7 +162,8 @@ def test_flags_change_defaults_that_the_file_does_not_set(
   monkeypatch.setattr(experiment, 'run', lambda config, *_: found.append(config[section].to_dict()))
   flags = [f'--noconfig.{f[2:]}' if f.startswith('no') else f'--config.{f}' for f in flags]
   path = write('c.model = {"name": "temporal_spatial"}')
-  assert command(path, *flags, '--workdir=anywhere') == (0, '', '')
+  code, _, err = command(path, *flags, '--workdir=anywhere')
+  assert (code, err) == (0, '')
   assert command(path, '--workdir=anywhere')[0] == 0
   given, plain = found
   assert {key: given[key] for key in values} == values
@@ -179,7 +180,8 @@ def test_flags_change_defaults_of_a_stage(write, command, monkeypatch):
   )
   flags = ('objective.reward_baseline=batch_mean', 'model.sampler=categorical')
   flags = [f'--config.stages.xe.{flag}' for flag in flags]
-  assert command(path, *flags, '--workdir=anywhere') == (0, '', '')
+  code, _, err = command(path, *flags, '--workdir=anywhere')
+  assert (code, err) == (0, '')
   assert command(path, '--workdir=anywhere')[0] == 0
   given, plain = found
   assert plain == {'xe': {'model': {'passes': 2}, 'objective': {'name': 'refocus', 'beta': 0.1}}}

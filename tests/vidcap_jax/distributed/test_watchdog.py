@@ -145,7 +145,7 @@ def test_a_main_thread_that_hangs_ends_all_processes(impatient, capfd):
   output = capfd.readouterr().err
   assert 'no progress' in output
   assert 's of stepping' in output
-  assert output.count('stacks of all threads') == 2
+  assert output.count('stacks of all threads') >= 2  # the fake end returns, so there may be more
   assert 'in test_a_main_thread_that_hangs_ends_all_processes' in output
 
 
