@@ -31,9 +31,9 @@ def write(tmp_path):
 @pytest.fixture
 def refused(command, monkeypatch, tmp_path):
   """The error of training and of --print_config, which must be the same."""
-  from vidcap_jax.cli import modes
+  from vidcap_jax.api import training
 
-  monkeypatch.setattr(modes, '_recipe', lambda config: Recipe())
+  monkeypatch.setattr(training, 'recipe_of', lambda config: Recipe())
 
   def run(*arguments):
     errors = []
