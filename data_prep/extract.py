@@ -25,6 +25,7 @@ from vidcap_jax.features.extract_folder import (
   run_jobs,
   summary,
 )
+from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 
 JobRunner = Callable[[ExtractionPlan], Results]  # extracts the jobs of a plan, e.g. elsewhere
@@ -148,6 +149,9 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(args: argparse.Namespace) -> ExtractionPlan:
+  if not args.videos:
+    raise ExtractError('--videos=: an empty path; give a folder, a list or a file')
+  check_output('--output', args.out, folder=True)
   weights.set_paths(dict(_pair(part) for part in filter(None, args.weights.split(','))))
   given = {base: vars(args)[base] for base in sampling.BASES if vars(args)[base] is not None}
   streams = extractors.describe_all(parse_streams(args.streams), given)

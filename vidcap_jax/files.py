@@ -89,8 +89,10 @@ def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
     path: a file, or with ``folder`` a folder, which need not exist.
 
   Raises:
-    UserError: the path can't be written; names flag and path.
+    UserError: the path is empty or can't be written; names flag and path.
   """
+  if not os.fspath(path):  # as of an unset shell variable; pathlib takes it for the current folder
+    raise UserError(f'{flag}=: an empty path; give a {"folder" if folder else "file"}')
   if not is_local(path):
     return
   path = place = pathlib.Path(path)

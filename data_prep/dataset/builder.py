@@ -76,6 +76,8 @@ def build(options: Options, build_shards: ShardBuilder | None = None) -> tuple[M
   Raises:
     DataError: bad input, found before a file is written where that is possible.
   """
+  if not options.out:
+    raise DataError('--output=: an empty path; give a folder')
   start = time.monotonic()
   planned = plan.plan_build(options)
   out = pathlib.Path(options.out)

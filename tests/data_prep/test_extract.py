@@ -86,6 +86,9 @@ def test_bad_files_are_named_and_the_others_extracted(clips, tmp_path, capsys):
     (('--streams=',), 'no stream'),
     (('--uniform=0',), 'uniform=0'),
     (('--workers=0',), 'workers'),
+    (('--videos=',), '--videos=: an empty path'),
+    (('--output=',), '--output=: an empty path'),
+    (('--output=/dev/null/x',), '--output=/dev/null/x: cannot write to /dev/null'),
   ],
 )
 def test_bad_options_are_one_line(clips, tmp_path, capsys, options, message):

@@ -130,3 +130,10 @@ def test_a_workdir_that_cannot_be_made(tmp_path):
   (tmp_path / 'file').write_text('')
   with pytest.raises(UserError, match='Not a directory'), files.disk_errors():
     experiment.run(tiny.get_config('data'), epath.Path(tmp_path / 'file' / 'work'), None)
+
+
+@pytest.mark.parametrize('folder', [True, False])
+def test_an_empty_path_is_not_the_current_folder(folder, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(UserError, match='--json=: an empty path'):
+    files.check_output('--json', '', folder)

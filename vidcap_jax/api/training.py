@@ -16,7 +16,7 @@ from vidcap_jax.api.sources import PathLike
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.studies import run_pictures
 from vidcap_jax.training import experiment, section_defaults
 from vidcap_jax.training.recipe import Recipe
@@ -75,6 +75,8 @@ def train(config: PathLike | ConfigDict, workdir: PathLike, **overrides: Any) ->
     stage 1 of 1: xe, cross entropy...
     >>> captioner = vc.load(run.workdir)
   """
+  if not os.fspath(workdir):
+    raise UserError('workdir: an empty path, which would be the current folder; name it')
   if isinstance(config, ConfigDict):
     chosen, source = config.copy_and_resolve_references(), ''
   else:

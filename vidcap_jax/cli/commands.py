@@ -95,7 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(name: str, *arguments: str) -> int:
   """Runs a subcommand and returns its exit code."""
-  if name in (*HELP, 'help'):
+  asks_help = (*HELP, 'help')
+  if name in asks_help and arguments and arguments[0] not in asks_help:  # vidcap help train
+    return _run(*arguments, '--help')
+  if name in asks_help:
     print(help_text())
   elif name == '--version':
     print(version_text())

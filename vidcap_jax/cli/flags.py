@@ -223,9 +223,11 @@ def prints_config() -> bool:
 
 
 def required(flag: flags.FlagHolder):
-  """The flag's value; UserError where it is not given."""
+  """The flag's value; UserError where it is not given, or is an empty path to write to."""
   if flag.value is None:
     raise UserError(f'{_mode_text(MODE.value)} needs --{flag.name}; see --help')
+  if flag.value == '' and flag.name in ('workdir', 'output'):  # as of an unset shell variable
+    raise UserError(f'--{flag.name}=: an empty path, which would be the current folder; name it')
   return flag.value
 
 

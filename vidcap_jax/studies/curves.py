@@ -80,7 +80,9 @@ def draw(runs: Sequence[pathlib.Path], panels: Sequence[tuple[str, str]], out: s
       )
     for run, points in curves.items():
       if points:
-        axes.plot(*zip(*((step, value) for step, value, _ in points)), marker='.', label=run.name)
+        axes.plot(
+          *zip(*((step, value) for step, value, _ in points)), marker='.', label=run.absolute().name
+        )
     _mark_stages(axes, [points for points in curves.values() if points])
     axes.set(xlabel='step', title=f'{metric}, {kind}')
     axes.grid(alpha=0.3)

@@ -29,7 +29,7 @@ _FROM_0 = (
   *('log.every_steps', 'checkpoint.every_steps', 'eval.patience', 'train.max_skipped'),
   *('data.max_frames', 'data.max_words', 'data.threads', 'data.workers', 'train.first_epoch'),
 )
-_FROM_1 = ('checkpoint.keep',)
+_FROM_1 = (*('train.batch_size', 'eval.batch_size', 'data.captions_per_video', 'checkpoint.keep'),)
 _SHARES = ('train.label_smoothing', 'model.dropout')
 
 

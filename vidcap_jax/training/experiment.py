@@ -14,7 +14,7 @@ from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import results
-from vidcap_jax.files import locked, read_json, wait_for, write_json
+from vidcap_jax.files import check_output, locked, read_json, wait_for, write_json
 from vidcap_jax.inference import rerank
 from vidcap_jax.models import sharding
 from vidcap_jax.training import checks, key_frame_stage, run_summary, stage_scores
@@ -53,8 +53,10 @@ def run(
 
   Raises:
     DataError: the workdir was made with another config, or data and config don't fit together.
-    UserError: another process is training in the workdir.
+    UserError: the workdir can't be written, or another process is training in it.
   """
+  if is_main():
+    check_output('--workdir', workdir, folder=True)
   with locked(workdir) if is_main() else contextlib.nullcontext():
     return _run(config, workdir, mesh, recipe, began)
 

@@ -78,6 +78,8 @@ def test_folder_of_other_files_is_refused(source):
   with pytest.raises(DataError, match='not empty and no data set'):
     build(options(source, overwrite=True))
   assert contents(source / 'out') == {'thesis.tex': b'x'}
+  with pytest.raises(DataError, match='--output=: an empty path'):
+    build(options(source, out=''))
   with pytest.raises(DataError, match='is a file'):
     build(options(source, out=str(source / 'clips.csv')))
 

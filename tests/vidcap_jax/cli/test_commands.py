@@ -186,3 +186,10 @@ def test_tables_print_commands_as_they_are_typed(vidcap):
   assert (code, 'python -m' in out) == (0, False)
   assert re.search(r'^ +vidcap tables --paper=stats --table=1', out, re.MULTILINE)
   assert re.search(r'^ +vidcap studies attention ', out, re.MULTILINE)
+
+
+def test_help_of_a_command_by_the_word_help(vidcap):
+  assert vidcap('help', 'predict') == vidcap('predict', '--help')
+  assert vidcap('-h', 'studies', 'curves') == vidcap('studies', 'curves', '--help')
+  assert vidcap('help', '--help') == vidcap('--help')
+  assert vidcap('help', 'trian')[0] == 1

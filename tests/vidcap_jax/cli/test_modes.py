@@ -1,5 +1,6 @@
 """What each mode finds before it works."""
 
+import pathlib
 import re
 import types
 
@@ -95,3 +96,21 @@ def test_reports_are_kept_in_the_cache_folder(command, monkeypatch):
   monkeypatch.setattr(modes.command, 'compile_run', lambda *arguments: given.append(arguments[2]))
   command('--mode=compile', '--config=configs/quickstart.py', '--topology=v5e:2x4')
   assert given[0].reports == modes.command.default_reports()
+
+
+def test_an_empty_workdir_is_not_the_current_folder(command, tmp_path, monkeypatch):
+  config = pathlib.Path(__file__).parents[3] / 'configs/quickstart.py:tiny'
+  monkeypatch.chdir(tmp_path)
+  code, _, err = command('--mode=train', f'--config={config}', '--workdir=')
+  assert (code, err.count('\n')) == (1, 1)
+  assert '--workdir=' in err
+  assert not any(tmp_path.iterdir())
+
+
+def test_a_workdir_that_cannot_be_made_is_named(command, tmp_path):
+  config = pathlib.Path(__file__).parents[3] / 'configs/quickstart.py:tiny'
+  (tmp_path / 'file').touch()
+  for workdir in (tmp_path / 'file', tmp_path / 'file' / 'run', '/proc/run'):
+    code, _, err = command('--mode=train', f'--config={config}', f'--workdir={workdir}')
+    assert (code, err.count('\n')) == (1, 1)
+    assert f'--workdir={workdir}: cannot write to' in err

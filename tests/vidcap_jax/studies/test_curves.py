@@ -1,6 +1,7 @@
 """Learning curves: which runs and points they have."""
 
 import json
+import pathlib
 
 import pytest
 
@@ -48,6 +49,17 @@ def test_the_picture(runs):
   assert '<svg' in drawn
   curves.main([f'--runs={runs}', '--kind=train', '--metrics=loss', f'--output={runs}/loss.png'])
   assert (runs / 'loss.png').read_bytes().startswith(b'\x89PNG')
+
+
+def test_the_current_folder_has_its_name_in_the_legend(runs, monkeypatch):
+  axes = pytest.importorskip('matplotlib.axes')
+  monkeypatch.chdir(runs / 'seed_0')
+  named = []
+  monkeypatch.setattr(
+    axes.Axes, 'legend', lambda drawn: named.extend(drawn.get_legend_handles_labels()[1])
+  )
+  curves.draw([pathlib.Path()], [('val', 'CIDEr')], 'curves.png')
+  assert named == ['seed_0']
 
 
 def test_an_unknown_metric_lists_the_known_ones(runs):
