@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vidcap_jax.errors import ModelError
+from vidcap_jax.errors import ModelError, UserError
 
 AXES = ('picks', 'heads', 'frames', 'places', 'entries', 'words', 'layers', 'branches')
 
@@ -105,7 +105,14 @@ class Attention:
     return f'Attention({self.name!r}, {axes}{stream}, weights {self.weights.shape})'
 
   def over(self, axis: str) -> np.ndarray:
-    """The weights summed over all axes but the picks and the given one: (L, [K,] N)."""
+    """The weights summed over all axes but the picks and the given one: (L, [K,] N).
+
+    Raises:
+      UserError: the attention has no such axis.
+    """
+    if axis not in self.axes.axes:
+      known = ', '.join(self.axes.axes) or 'none'
+      raise UserError(f'attention {self.name!r} has no axis {axis!r}; it has: {known}')
     kept = {0, *(1 + i for i, a in enumerate(self.axes.axes) if a in (axis, 'picks'))}
     return self.weights.sum(axis=tuple(i for i in range(self.weights.ndim) if i not in kept))
 

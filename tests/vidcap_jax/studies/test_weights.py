@@ -14,7 +14,7 @@ from vidcap_jax import models
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.decoding.unroll import teacher_forcing
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Needs, bind
@@ -139,6 +139,8 @@ def test_weights_summed_over_other_axes():
   stored = np.arange(24.0).reshape(2, 3, 4)
   attention = Attention('a', AttentionAxes(('frames', 'places'), 'x'), stored, np.arange(3))
   np.testing.assert_array_equal(attention.over('frames'), stored.sum(2))
+  with pytest.raises(UserError, match="'a' .*'framez'.* frames, places"):
+    attention.over('framez')
   picks = Attention('a', AttentionAxes(('picks', 'frames'), 'x'), stored, np.arange(4))
   np.testing.assert_array_equal(picks.over('frames'), stored)
 
