@@ -21,7 +21,7 @@ from data_prep.report.summary import summary
 from vidcap_jax import annotations
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.data.tokenizers import TOKENIZERS
-from vidcap_jax.errors import DataError, error_text
+from vidcap_jax.errors import DataError, UserError, error_text
 from vidcap_jax.program_name import program_name
 
 _EXAMPLES = """examples:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = 
     options = parse_options(argv)
     out = options.out
     manifest, report = build(options, build_shards)
-  except DataError as error:
+  except UserError as error:
     print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:

@@ -1,5 +1,7 @@
 """The variant that stands after a config file's colon, as in ``--config=configs/x.py:table4``."""
 
+import difflib
+
 from vidcap_jax.errors import ConfigError
 
 
@@ -26,8 +28,7 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
       continue
     name = name or 'variant'
     if name not in known or value not in known[name]:
-      choices = [f'{name}={value}' for name, values in known.items() for value in values]
-      raise ConfigError(f'unknown variant {part!r}; known: {", ".join([*choices, "runlocal"])}')
+      raise ConfigError(_unknown(part, known))
     if given.setdefault(name, value) != value:
       raise ConfigError(
         f'variant {text!r} has two values for {name}: {name}={given[name]}, {name}={value}; leave '
@@ -35,6 +36,15 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
       )
     chosen[name] = value
   return chosen
+
+
+def _unknown(part: str, known: dict[str, tuple[str, ...]]) -> str:
+  """The message about an unknown part, with the part that is meant if one is near."""
+  choices = [f'{name}={value}' for name, values in known.items() for value in values]
+  choices = [choice.removeprefix('variant=') for choice in [*choices, 'runlocal']]
+  near = difflib.get_close_matches(part.removeprefix('variant='), choices, 1)
+  meant = f', did you mean {near[0]}?' if near else ';'
+  return f'unknown variant {part!r}{meant} known: {", ".join(choices)}'
 
 
 def each_variant(**known: tuple[str, ...]) -> list[str]:

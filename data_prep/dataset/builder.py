@@ -25,6 +25,7 @@ from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary, build_vocabulary
 from vidcap_jax.data.vocabulary import coverage as words_known
 from vidcap_jax.errors import DataError
 from vidcap_jax.features.sources import Source
+from vidcap_jax.files import check_output
 from vidcap_jax.progress import progress
 
 PACKAGES = ('array_record', 'numpy', 'tensorflow-datasets')  # whose versions are recorded
@@ -74,13 +75,13 @@ def build(options: Options, build_shards: ShardBuilder | None = None) -> tuple[M
     build_shards: builds the shards instead of this process, which does it one after another.
 
   Raises:
-    DataError: bad input, found before a file is written where that is possible.
+    UserError: bad input or output, found before a file is written where that is possible.
   """
-  if not options.out:
-    raise DataError('--output=: an empty path; give a folder')
+  out = pathlib.Path(options.out)
+  if not options.out or not out.exists():  # a finished data set may be on a read-only disk
+    check_output('--output', options.out, folder=True)
   start = time.monotonic()
   planned = plan.plan_build(options)
-  out = pathlib.Path(options.out)
   manifest = _existing(out, planned)
   if manifest:
     report = _report(planned, manifest, unchanged=True, reused=0, start=start)

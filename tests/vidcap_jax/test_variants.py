@@ -25,6 +25,14 @@ def test_unknown_parts_are_answered_with_those_known(text):
     read_variant(text, **KNOWN)
 
 
+@pytest.mark.parametrize(
+  ('text', 'meant'), [('runlocl', 'runlocal'), ('data=secnd', 'data=second')]
+)
+def test_misspelt_parts_are_answered_with_the_part_that_is_meant(text, meant):
+  with pytest.raises(ConfigError, match=f'{text}.*mean {meant}[?]'):
+    read_variant(text, **KNOWN)
+
+
 def test_one_data_set_at_a_time():
   assert read_variant('data=second,data=second', **KNOWN)['data'] == 'second'
   with pytest.raises(ConfigError, match='data=second.*data=first'):
