@@ -113,7 +113,7 @@ def make_programs(
     state_shardings=shardings,
     moments_sharded=moments is not None,
     train_step=make_train_step(config, objective, optimizer, streams, *steps, shardings, moments),
-    sample_steps=make_sample_steps(config, objective, streams, sizes.total_steps),
+    sample_steps=make_sample_steps(config, objective, streams, sizes.total_steps, mesh),
   )
 
 

@@ -185,16 +185,22 @@ def make_train_step(
 
 
 def make_sample_steps(
-  config: ConfigDict, objective: Objective, streams: Sequence[Stream], total_steps: int
+  config: ConfigDict,
+  objective: Objective,
+  streams: Sequence[Stream],
+  total_steps: int,
+  mesh: Mesh | None = None,
 ) -> dict[str, Callable[[Any, Array, Mapping], Array]]:
   """Jitted functions (params, step, batch) -> arrays (B, …), one for each of the objective's
-  ``device_samples``, with the key and inputs that the training step of that number has."""
+  ``device_samples``, with the key and inputs that the training step of that number has.
+  Batches are sharded over ``mesh``, or are all on one device."""
 
   def make(sample):
     @jax.jit
     def sample_step(params, step, batch):
       key, inputs = key_and_inputs(config, streams, total_steps, step, batch)
-      return sample(params, batch, inputs, key)
+      with batch_sharded_over(mesh):
+        return sample(params, batch, inputs, key)
 
     return sample_step
 

@@ -1,6 +1,7 @@
 """Neither slices nor how the optimiser's moments are sharded change an update."""
 
 import dataclasses
+import re
 
 import jax
 import numpy as np
@@ -76,3 +77,21 @@ def test_slices_train_alike(tiny_data, layout, monkeypatch):
   order = [device.id for device in stage.mesh.devices.flat]
   assert order != [device.id for device in one_slice.mesh.devices.flat]
   np.testing.assert_allclose(states_after(stage)[1], losses, rtol=1e-5)
+
+
+@pytest.mark.parametrize('name', ['samples', 'greedy'])
+def test_samples_for_host_rewards_stay_on_their_devices(tiny_data, name):
+  """Loops for fewer videos gather those of each device, and send no rows between devices."""
+  config = tiny.small_config(tiny_data, batch_size=64)
+  config.objective.name = 'self_critical'
+  config.objective.rewards = {'cider': 0.0, 'meteor': 1.0}
+  config.objective.from_scratch = True
+  own_config = experiment.stage_config(config, 'xe')
+  mesh = make_mesh(data=2, devices=jax.devices()[:2])
+  stage = make_stage(own_config, data_sizes.from_data_set(own_config), mesh)
+  arguments = (stage.state.params, stage.state.step, stage.train_batch(stage.shape.length))
+  text = stage.programs.sample_steps[name].lower(*arguments).compile().as_text()
+  assert not re.search(r' (all-gather|all-to-all|collective-\w+)(-start)?\(', text)
+  shapes = re.findall(r'= (\S+) all-reduce\(', text)
+  assert shapes
+  assert all(re.match(r'(pred|s32)\[1?\]', shape) for shape in shapes), shapes
