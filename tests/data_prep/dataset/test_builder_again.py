@@ -11,7 +11,7 @@ from data_prep.dataset.builder import build
 from tests.building import contents, options
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, UserError
 
 
 def test_same_inputs_give_the_same_bytes(source):
@@ -78,7 +78,7 @@ def test_folder_of_other_files_is_refused(source):
   with pytest.raises(DataError, match='not empty and no data set'):
     build(options(source, overwrite=True))
   assert contents(source / 'out') == {'thesis.tex': b'x'}
-  with pytest.raises(DataError, match='--output=: an empty path'):
+  with pytest.raises(UserError, match='--output=: an empty path'):
     build(options(source, out=''))
   with pytest.raises(DataError, match='is a file'):
     build(options(source, out=str(source / 'clips.csv')))
