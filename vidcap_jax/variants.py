@@ -41,10 +41,10 @@ def read_variant(text: str, **known: tuple[str, ...]) -> dict[str, str]:
 def _unknown(part: str, known: dict[str, tuple[str, ...]]) -> str:
   """The message about an unknown part, with the part that is meant if one is near."""
   choices = [f'{name}={value}' for name, values in known.items() for value in values]
-  choices = [choice.removeprefix('variant=') for choice in [*choices, 'runlocal']]
-  near = difflib.get_close_matches(part.removeprefix('variant='), choices, 1)
+  short = [choice.removeprefix('variant=') for choice in [*choices, 'runlocal']]
+  near = difflib.get_close_matches(part.removeprefix('variant='), short, 1)
   meant = f', did you mean {near[0]}?' if near else ';'
-  return f'unknown variant {part!r}{meant} known: {", ".join(choices)}'
+  return f'unknown variant {part!r}{meant} known: {", ".join([*choices, "runlocal"])}'
 
 
 def each_variant(**known: tuple[str, ...]) -> list[str]:

@@ -140,6 +140,8 @@ class Watchdog:
         activity.restart()
       last_check = now
       if self._failure:
+        if self._index == 0:  # the store ends with it, and others may not have read the failure
+          time.sleep(2.5 * self.interval)
         self._end_process(*self._failure)
       lost = [i for i, (_, since) in self._heartbeats.items() if now - since > self.patience]
       if lost:

@@ -94,13 +94,13 @@ def test_evaluation(workdir, restored, tiny_data):
 
 
 def test_from_the_command_line(workdir, restored, tmp_path, capsys):
-  evaluate.evaluate_command(restored, None, 'val', str(tmp_path))
-  report = json.loads((tmp_path / 'metrics.json').read_text())
+  found, folder = evaluate.evaluate_command(restored, None, 'val', str(tmp_path))
+  report = json.loads((folder / 'metrics.json').read_text())
   whole = json.loads((workdir / 'eval' / 'val' / 'metrics.json').read_text())
   assert report == whole
-  output, reported = capsys.readouterr()
+  output = results.summary(found)
   assert '3 videos, ' in output
-  assert reported.splitlines() == [
+  assert capsys.readouterr().err.splitlines() == [
     'embedding videos of val: 0/3 videos, compiling',
     f'embedding captions of val: 0/{report["captions"]} captions, compiling',
   ]
