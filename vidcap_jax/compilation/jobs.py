@@ -172,28 +172,28 @@ def _read_sizes(config: ConfigDict, selection: Selection) -> DataSizes:
 
 
 def _programs(
-  config: ConfigDict, data: DataSizes, asked: Sequence[str]
+  config: ConfigDict, data: DataSizes, selected: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
   """Name and length of each program of a stage."""
   longest = (config.data.max_words or data.vocabulary.max_words) + 1
   if config.task in _OF_TASK:
     program, _ = _OF_TASK[config.task]
-    if not asked or program in asked:
+    if not selected or program in selected:
       yield program, longest
     return
   module = models.build(config.model, len(data.vocabulary), config.train.dtype)
   objective = data_sizes.objective_of(config, data.vocabulary)
   lengths = step_lengths(config, longest)
-  if not asked or 'step' in asked:
+  if not selected or 'step' in selected:
     yield from (('step', length) for length in lengths)
-  if not asked or 'draw' in asked:
+  if not selected or 'draw' in selected:
     names = objective.device_samples if objective.host_reward else ()
     yield from ((f'draw {name}', length) for name in names for length in lengths)
   if is_captioner(module):
-    for method in asked or (config.decode.method,):
+    for method in selected or (config.decode.method,):
       if method in DECODERS:
         yield method, longest
-  elif not asked or 'embed' in asked:
+  elif not selected or 'embed' in selected:
     yield from (('embed videos', longest), ('embed captions', longest))
 
 

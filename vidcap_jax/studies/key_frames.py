@@ -231,9 +231,7 @@ def make_parser() -> argparse.ArgumentParser:
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
   add = parser.add_argument
-  add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
   videos.add_arguments(parser)
-  add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
   add('--output', '--out', required=True, metavar='DIR', help='folder to write to')
   return parser
 

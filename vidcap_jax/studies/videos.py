@@ -40,8 +40,9 @@ class Chosen:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-  """Adds the flags that choose videos and find their pictures."""
+  """Adds the flags that choose a checkpoint and videos, and find their pictures."""
   add = parser.add_argument
+  add('--checkpoint', required=True, metavar='DIR', help='a workdir or step folder')
   add('--data', metavar='DIR', help='data set folder (default: the one trained on)')
   add('--split', default='test', help='of the data set (default: %(default)s)')
   add('--ids', metavar='ID,…', help=f'videos of the split (default: the first {FEW})')
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
   add('--inputs', metavar='FILE,…', help='videos or features in place of a data set')
   add('--pictures', default='auto', help='how pictures among the inputs are read, see predict')
   add('--frame_rate', metavar='N', help='of videos whose frames are pictures')
+  add('--decode', action='append', default=[], metavar='KEY=VALUE', help='a decoding setting')
 
 
 def choose(

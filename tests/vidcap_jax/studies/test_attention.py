@@ -63,17 +63,17 @@ def test_what_is_refused(tiny_run, tmp_path, arguments, named):
 
 
 def test_each_head_is_explained_where_asked_for(tiny_run, tmp_path, monkeypatch):
-  asked = []
+  heads_given = []
 
   def explain(*_, heads):
-    asked.append(heads)
+    heads_given.append(heads)
     raise UserError('enough')
 
   monkeypatch.setattr(attention, 'explain', explain)
   for flags in ([], ['--heads']):
     with pytest.raises(SystemExit, match='enough'):
       call(tiny_run, tmp_path, '--ids=v7', *flags)
-  assert asked == [False, True]
+  assert heads_given == [False, True]
 
 
 def test_features_as_inputs(tiny_run, tmp_path):
