@@ -84,7 +84,10 @@ class _Batches:
   def _flush(self) -> None:
     assert self._batch is not None
     self._batch[self._filled :] = 0
-    for output, array in self._forward(self._batch, self._wanted).items():
+    # A picture is a video of one input, which padding would make as expensive as a full batch.
+    single = self._filled == 1 and not any(self._parts.values())
+    batch = self._batch[:1] if single else self._batch
+    for output, array in self._forward(batch, self._wanted).items():
       self._parts[output].append(np.array(array[: self._filled], np.float32))
     self._filled = 0
 

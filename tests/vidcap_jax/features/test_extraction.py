@@ -141,6 +141,20 @@ def test_whole_frames_keep_their_shape(monkeypatch, tmp_path):
   np.testing.assert_allclose(made, np.full((3, 3), 90), atol=3)
 
 
+def test_a_single_picture_is_a_batch_of_one(monkeypatch, tmp_path):
+  sizes = []
+  network = networks.Network(32, lambda: lambda x, _: sizes.append(len(x)) or {'fed': levels(x)})
+  monkeypatch.setitem(networks.NETWORKS, 'counting', network)
+  extractor = extractors.Extractor('sequence', (None,), '1', 'counting', ('fed',), lambda fed: fed)
+  monkeypatch.setitem(extractors.REGISTRY, 'counting', extractor)
+  stream = {'x': extractors.describe('counting', {'every': 1})}
+  for frames, expected in ((1, [1]), (2, [8]), (9, [8, 8])):
+    sizes.clear()
+    path = write_video(tmp_path / f'{frames}.mp4', video_files.ramp(frames))
+    assert extraction.extract_video(path, stream)['x'].tolist() == list(range(frames))
+    assert sizes == expected
+
+
 def test_sound_is_resampled_and_cut_into_segments(networks_that_tell, tmp_path):
   path = write_video(tmp_path / 'a.mkv', video_files.ramp(10), container='matroska', sound=tone(1))
   arrays = extracted(path, side='audio', over='audio@hop=0.025', apart='audio@hop=0.1')
