@@ -9,12 +9,13 @@ files are made.
 """
 
 import contextlib
+import dataclasses
 import functools
 import json
 import math
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from etils import epath
@@ -27,6 +28,15 @@ NUMBERS, CAPTIONS, PICTURES = 'events', 'captions', 'pictures'
 
 # Fields that differ between equal runs; everything else is reproducible.
 TIMING = ('captions_per_second', 'input_wait', 'seconds')
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+  """A video's caption by the model, and one of its references."""
+
+  video_id: str
+  caption: str
+  reference: str
 
 
 class MetricLog:
@@ -66,14 +76,14 @@ class MetricLog:
       self._lines.append(line)
     self._to_board(record)
 
-  def write_captions(self, step: int, kind: str, captions: Mapping[str, str]) -> None:
-    """Adds captions by video id to TensorBoard's texts; ``kind`` is the name of a split."""
-    if self._board is None or not captions:
+  def write_captions(self, step: int, kind: str, samples: Sequence[Sample]) -> None:
+    """Adds captions beside references to TensorBoard's texts; ``kind`` is the name of a split."""
+    if self._board is None or not samples:
       return
     from tensorboardX.summary import text
 
-    rows = [('video', 'caption'), ('---', '---'), *captions.items()]
-    table = ''.join(f'| {_cell(left)} | {_cell(right)} |\n' for left, right in rows)
+    rows = [('video', 'caption', 'reference'), ('---',) * 3, *map(dataclasses.astuple, samples)]
+    table = ''.join(f'| {" | ".join(map(_cell, row))} |\n' for row in rows)
     self._write_event(self._captions_board, step, text(f'{kind}/captions', table))
     with named(self._board_folder):
       self._captions_board.flush()

@@ -4,7 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import jax
 from etils import epath
@@ -16,7 +16,7 @@ from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.evaluation import diversity, results
 from vidcap_jax.files import is_local
 from vidcap_jax.training.ledger import Ledger
-from vidcap_jax.training.metric_log import MetricLog
+from vidcap_jax.training.metric_log import MetricLog, Sample
 from vidcap_jax.training.stage import Stage
 from vidcap_jax.training.step import TrainState, to_saved
 from vidcap_jax.training.train_data import TrainData
@@ -67,10 +67,18 @@ class Recorder:
     if self._metrics:
       self._metrics.write(step, kind, values)
 
-  def write_captions(self, step: int, kind: str, captions: Mapping[str, str]) -> None:
-    """Adds captions by video id to the TensorBoard files; ``kind`` is the name of a split."""
+  def write_captions(self, step: int, kind: str, samples: Sequence[Sample]) -> None:
+    """Prints captions beside references, and adds them to the TensorBoard files.
+
+    Args:
+      step: that they are of.
+      kind: the name of their split.
+      samples: the captions.
+    """
+    for sample in samples:
+      self.log(f'  {sample.video_id}: {sample.caption or "(empty)"}  [{sample.reference}]')
     if self._metrics:
-      self._metrics.write_captions(step, kind, captions)
+      self._metrics.write_captions(step, kind, samples)
 
   def save(
     self, step: int, state: TrainState, progress: Mapping, score: float | None = None

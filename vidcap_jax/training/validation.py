@@ -1,7 +1,7 @@
 """Validation during training: scores of a split, the best so far, and when to stop."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,9 +19,10 @@ from vidcap_jax.inference import captioning
 from vidcap_jax.models.captioner import is_captioner
 from vidcap_jax.training import compiled
 from vidcap_jax.training.checks import check_scores
+from vidcap_jax.training.metric_log import Sample
 from vidcap_jax.training.stage import Stage
 
-SAMPLES = 4  # videos whose captions are logged: the first of the split, the same each time
+SAMPLES = 3  # videos whose captions are logged: the first of the split, the same each time
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +31,12 @@ class Validation:
 
   Attributes:
     scores: by name; {} on processes that do not score.
-    samples: captions of the first videos of the split by id; {} for a model that makes none.
+    samples: captions of the first videos of the split, each beside the video's first reference;
+      empty for a model that makes none.
   """
 
   scores: Mapping[str, float]
-  samples: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  samples: Sequence[Sample] = ()
 
 
 Validator = Callable[[Any], Validation]
@@ -141,7 +143,7 @@ def _caption_validator(
     scores, _ = metrics.score(hypotheses, references, metrics=config.eval.metrics)
     log_prob = sum(c['log_prob'] for c in captions) / len(captions)
     distinct = len(set(hypotheses.values()))
-    samples = {video_id: hypotheses[video_id] for video_id in ids[:SAMPLES]}
+    samples = [Sample(v.video_id, hypotheses[v.video_id], v.captions[0]) for v in texts[:SAMPLES]]
     scores |= {'log_prob': log_prob, 'distinct_captions': distinct}
     return Validation(scores, samples)
 

@@ -7,7 +7,7 @@ from etils import epath
 
 from tests.vidcap_jax.checkpoints.test_checkpoint import files_of_at_most
 from vidcap_jax.errors import DataError
-from vidcap_jax.training.metric_log import MetricLog, read_metric_log
+from vidcap_jax.training.metric_log import MetricLog, Sample, read_metric_log
 
 
 def write(workdir, stage, start, steps, **options):
@@ -66,20 +66,21 @@ def test_captions_are_texts_of_the_board_and_stay_on_it(tmp_path):
     log = MetricLog(tmp_path, 'xe', step=steps[0] - 2)
     for step in steps:
       log.write(step, 'val', {'CIDEr': 0.5})
-      log.write_captions(step, 'val', {'v0': f'caption {step}', 'v1': 'left | right'})
-    log.write_captions(steps[-1], 'test', {})
+      samples = [Sample('v0', f'caption {step}', 'a dog'), Sample('v1', 'left | right', 'a cat')]
+      log.write_captions(step, 'val', samples)
+    log.write_captions(steps[-1], 'test', [])
     log.close()
     time.sleep(1.1)  # files are named by the second
   shown = captions_on_board(tmp_path)
   assert [step for step, _, _ in shown] == [2, 4, 6]
   assert all(tag.startswith('val/captions') for _, tag, _ in shown)
-  assert '| v0 | caption 4 |' in shown[1][2]
+  assert '| v0 | caption 4 | a dog |' in shown[1][2]
   assert r'left \| right' in shown[1][2]
 
 
 def test_a_folder_without_a_board_gets_no_captions(tmp_path):
   log = MetricLog(tmp_path, 'xe', step=0, tensorboard=False)
-  log.write_captions(2, 'val', {'v0': 'a'})
+  log.write_captions(2, 'val', [Sample('v0', 'a', 'b')])
   log.close()
   assert not (tmp_path / 'tensorboard').exists()
 

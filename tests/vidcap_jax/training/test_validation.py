@@ -1,6 +1,7 @@
 """Early stopping counts validations since the best score."""
 
 from tests import tiny
+from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.stage import set_up
@@ -54,9 +55,10 @@ def test_captions_of_the_same_videos_are_kept_each_time(tiny_data, restored):
   with tiny.without_java():
     validate = make(config, mesh, [])
     validation = validate(restored.params)
-  assert list(validation.samples) == ['v7', 'v8', 'v9']
-  assert all(isinstance(caption, str) for caption in validation.samples.values())
-  assert validation.scores['distinct_captions'] == len(set(validation.samples.values()))
+  references = {video.video_id: video.captions[0] for video in open_split(tiny_data, 'val')}
+  assert {s.video_id: s.reference for s in validation.samples} == references
+  captions = {sample.caption for sample in validation.samples}
+  assert validation.scores['distinct_captions'] == len(captions)
 
 
 def test_a_metric_that_cannot_choose_the_best_checkpoint_is_named(tmp_path):
