@@ -73,16 +73,3 @@ def write(rows: Sequence[Row], json_file: str) -> None:
   """Writes the rows as a JSON list of objects."""
   text = json.dumps([dataclasses.asdict(row) for row in rows], indent=1) + '\n'
   pathlib.Path(json_file).write_text(text)
-
-
-def split_page(text: str, begin: str, end: str) -> tuple[str, str, str]:
-  """The parts of a page before, between and after its two marks, each a line of its own.
-
-  Raises:
-    UserError: the page lacks the marks.
-  """
-  before, found_begin, rest = text.partition(begin)
-  block, found_end, after = rest.partition(end)
-  if not (found_begin and found_end):
-    raise UserError(f'the page lacks the lines {begin} and {end}')
-  return before, block, after

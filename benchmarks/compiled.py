@@ -26,13 +26,14 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from benchmarks import add_json, split_page
+from benchmarks import add_json
 from vidcap_jax import config_files
 from vidcap_jax.compilation import command, printing, topology
 from vidcap_jax.compilation.jobs import Job, Selection, find_jobs
 from vidcap_jax.compilation.processes import run_job
 from vidcap_jax.compilation.report import Report, from_dict
 from vidcap_jax.errors import UserError
+from vidcap_jax.studies import markdown
 
 MAIN = (
   'configs/vatex_fusion.py',
@@ -221,17 +222,11 @@ def _section(name: str, dtype: str, rows: Sequence[Row]) -> str:
   verdict = printing.summary([row.report for row in rows], target.chip)
   chips = f'{target.chips} chips' if target.chips > 1 else '1 chip'
   head = ('config', 'stage', 'program', 'batch x tokens', 's', 'MiB', 'ms', 'GFLOP', '% of peak')
-  table = [(*head, 'collectives', 'remarks'), *(_cells(row, target) for row in rows)]
-  widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-  left = (0, 1, 2, 9, 10)
-  rule = tuple('-' * w if i in left else '-' * (w - 1) + ':' for i, w in enumerate(widths))
-  lines = []
-  for row in (table[0], rule, *table[1:]):
-    aligned = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
-    lines.append(f'| {" | ".join(aligned)} |')
+  cells = [(*head, 'collectives', 'remarks'), *(_cells(row, target) for row in rows)]
+  table = markdown.table(cells, left=(0, 1, 2, 9, 10))
   title = f'### {name}, {dtype}'
   text = f'{chips} of {printing.mib(target.chip.memory)} MiB; {used}. {verdict}.'
-  return '\n'.join((title, '', text, '', *lines))
+  return '\n'.join((title, '', text, '', table))
 
 
 def _cells(row: Row, target: topology.Topology) -> tuple[str, ...]:
@@ -267,7 +262,7 @@ def write_page(rows: Iterable[Row], page: str) -> None:
     UserError: the page lacks the marks.
   """
   path = pathlib.Path(page)
-  before, _, after = split_page(path.read_text(), BEGIN, END)
+  before, _, after = markdown.split_page(path.read_text(), BEGIN, END)
   path.write_text(f'{before}{BEGIN}\n\n{page_block(rows)}\n\n{END}{after}')
 
 

@@ -23,6 +23,7 @@ from vidcap_jax.annotations import caption_files
 from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
+from vidcap_jax.evaluation.nearest import medoid, nearest
 
 
 def mean_features(directory: str, ids: list[str]) -> np.ndarray:
@@ -34,25 +35,6 @@ def mean_features(directory: str, ids: list[str]) -> np.ndarray:
       f'{directory} lacks {len(missing)} of {len(ids)} feature files: {", ".join(missing[:5])}'
     )
   return np.stack([np.load(path).mean(axis=0) for path in paths])
-
-
-def medoid(captions: list[str]) -> str:
-  """The caption with the highest mean F1 of words against all of them."""
-  bags = [Counter(caption.lower().split()) for caption in captions]
-
-  def shared(a: Counter, b: Counter) -> float:
-    return 2 * (a & b).total() / (a.total() + b.total())
-
-  return captions[int(np.argmax([sum(shared(a, b) for b in bags) for a in bags]))]
-
-
-def nearest(features: np.ndarray, others: np.ndarray) -> np.ndarray:
-  """For every row of ``features`` the index of the row of ``others`` with the highest cosine."""
-  mean, deviation = others.mean(axis=0), others.std(axis=0) + 1e-8
-  a, b = (features - mean) / deviation, (others - mean) / deviation
-  a /= np.linalg.norm(a, axis=1, keepdims=True)
-  b /= np.linalg.norm(b, axis=1, keepdims=True)
-  return np.argmax(a @ b.T, axis=1)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

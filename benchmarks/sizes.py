@@ -21,12 +21,13 @@ import jax
 from ml_collections import ConfigDict
 
 import configs
-from benchmarks import Row, add_json, split_page, write
+from benchmarks import Row, add_json, write
 from vidcap_jax import config_files
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
+from vidcap_jax.studies import markdown
 from vidcap_jax.training.cost import Cost, cost_of_traced
 from vidcap_jax.training.experiment import stage_config
 from vidcap_jax.training.programs import SplitSizes
@@ -111,13 +112,7 @@ def variants(path: str) -> list[str]:
 def table(rows: Sequence[tuple[str, ...]]) -> str:
   """Rows of ``cells`` as an aligned Markdown table."""
   head = ('config', 'stage', 'parameters', 'GFLOP a caption', 'MB a caption')
-  cells = [head, *rows]
-  widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-  fit = lambda row: [  # noqa: E731  text to the left, numbers to the right
-    cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
-  ]
-  rule = ['-' * w if i < 2 else '-' * (w - 1) + ':' for i, w in enumerate(widths)]
-  return '\n'.join(f'| {" | ".join(row)} |' for row in (fit(head), rule, *map(fit, cells[1:])))
+  return markdown.table([head, *rows], left=(0, 1))
 
 
 def cells(size: Size) -> tuple[str, ...]:
@@ -144,7 +139,7 @@ def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence
   Raises:
     UserError: the page lacks the marks.
   """
-  before, block, after = split_page(text, BEGIN, END)
+  before, block, after = markdown.split_page(text, BEGIN, END)
   names = [config.removeprefix('configs/') for config in listed]
   replaced = {row[0] for row in measured}
   lines = [line for line in block.splitlines() if line.startswith('|')][2:]

@@ -10,32 +10,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import numpy as np
-
 import benchmarks
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import pipeline
-from vidcap_jax.data.records import Subset, VideoSource, open_split
+from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
+from vidcap_jax.evaluation.swapped import swap_features
 from vidcap_jax.inference import captioning
-
-
-def swap_features(source: VideoSource, seed: int = 0) -> Subset:
-  """The split with another video in each place: its features, category and key frame."""
-  return Subset(source, partners(len(source), seed))
-
-
-def partners(count: int, seed: int = 0) -> Sequence[int]:
-  """For each video the index of another one, along a random cycle through all videos."""
-  if count < 2:
-    raise UserError(f'swapping features needs at least 2 videos; the split has {count}')
-  cycle = np.random.default_rng(seed).permutation(count)
-  partner = np.empty(count, int)
-  partner[cycle] = np.roll(cycle, 1)
-  return partner.tolist()
 
 
 def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> list[benchmarks.Row]:

@@ -14,7 +14,10 @@ If VARIANTS has a part ``data``, which chooses a data set, then STREAMS and VOCA
 dictionaries with an entry for each of its values. If a stage starts with another learning rate (or
 dropout …) than the stage before it ended with, then RESTARTS says why: name -> reason, see
 ``python -m vidcap_jax.studies.schedules``. A file that has moved into another one states
-RENAMED_TO instead of these three. ``vidcap_jax/config_files.py`` checks this when it loads a file.
+RENAMED_TO instead of these three. PUBLISHED lists scores that others have published on the data,
+which ``vidcap studies results`` shows beside those of runs: dictionaries with the keys ``row`` (the
+name), ``split``, ``scores`` (metric, as ``BLEU_4`` or ``CIDEr`` -> per cent) and, where something
+differs, ``note``. ``vidcap_jax/config_files.py`` checks this when it loads a file.
 """
 
 import importlib

@@ -28,6 +28,7 @@ PURPOSES = {
   'STREAMS': 'the streams of the data, from which sizes are computed',
   'VOCABULARY': "the number of words of the data's vocabulary",
 }
+_PUBLISHED_KEYS = {'row', 'split', 'scores'}
 
 
 def load(path: str | pathlib.Path, needs: Sequence[str] = tuple(PURPOSES)) -> ModuleType:
@@ -196,6 +197,23 @@ def for_variant(module: ModuleType, name: str, variant: str) -> Any:
   if 'data' not in module.VARIANTS:
     return value
   return value[read_variant(variant, **module.VARIANTS)['data']]
+
+
+def published(path: str | pathlib.Path) -> tuple[Mapping[str, Any], ...]:
+  """The rows of a config file's PUBLISHED, see the head of ``configs/common.py``; () without it.
+
+  Raises:
+    ConfigError: no such file, or a row of another form.
+  """
+  rows = getattr(_execute(path), 'PUBLISHED', ())
+  for number, row in enumerate(rows):
+    fits = isinstance(row, Mapping) and row.keys() >= _PUBLISHED_KEYS
+    if not fits or not isinstance(row['scores'], Mapping):
+      raise ConfigError(
+        f'config file {path}: PUBLISHED[{number}] is {row!r}, not a dictionary with '
+        f'{", ".join(sorted(_PUBLISHED_KEYS))}, whose scores are a dictionary'
+      )
+  return tuple(rows)
 
 
 # The folder that has the package ``configs``, beside this one, also in an installation.

@@ -125,7 +125,7 @@ def test_no_program_is_begun_when_the_time_is_over(run, ran, capsys):
 
 def test_the_page(run):
   _, page = run('--topology=v5e:2x4,v5e:1', '--programs=step')
-  before, block, after = compiled.split_page(page, compiled.BEGIN, compiled.END)
+  before, block, after = compiled.markdown.split_page(page, compiled.BEGIN, compiled.END)
   assert (before, after) == ('# Title\n\n', '\nend\n')
   assert 'old' not in block
   titles = [line for line in block.splitlines() if line.startswith('###')]

@@ -8,16 +8,6 @@ import pytest
 from benchmarks import msrvtt1000_reference as reference
 
 
-def test_the_medoid_shares_most_words():
-  captions = ['a red car', 'A man sings loudly', 'a man sings a song', 'a man is singing a song']
-  assert reference.medoid(captions) == 'a man sings a song'
-
-
-def test_nearest_compares_directions_after_standardising():
-  others = np.array([[0.0, 1000.0], [1.0, 2000.0], [2.0, 1000.0]])
-  assert reference.nearest(np.array([[1.9, 1010.0], [1.0, 9000.0]]), others).tolist() == [2, 1]
-
-
 @pytest.fixture
 def arguments(tmp_path):
   captions = {

@@ -7,41 +7,10 @@ import pytest
 from benchmarks import swapped_features
 from tests import tiny
 from vidcap_jax.checkpoints import restore
-from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation import metrics, swapped
 from vidcap_jax.inference import captioning
-
-
-@pytest.mark.parametrize('count', [2, 3, 10])
-def test_partners_form_one_cycle(count):
-  for seed in range(5):
-    partner = swapped_features.partners(count, seed)
-    place, visited = 0, []
-    for _ in range(count):
-      place = partner[place]
-      visited.append(place)
-    assert sorted(visited) == list(range(count))
-    assert place == 0
-  assert swapped_features.partners(10, 0) != swapped_features.partners(10, 1)
-
-
-@pytest.mark.parametrize('count', [0, 1])
-def test_one_video_has_no_partner(count):
-  with pytest.raises(UserError, match=f'split has {count}'):
-    swapped_features.partners(count)
-
-
-def test_features_category_and_key_frame_are_swapped(tiny_data):
-  videos = [dataclasses.replace(v, category=i) for i, v in enumerate(open_split(tiny_data, 'val'))]
-  frames = {video.video_id: 10 + i for i, video in enumerate(videos)}
-  swapped = attach(swapped_features.swap_features(videos), frames)
-  partner = swapped_features.partners(len(videos))
-  assert len(swapped) == len(videos)
-  for i, k in enumerate(partner):
-    assert (swapped[i].category, swapped[i].key_frame) == (k, 10 + k)
-    assert swapped[i].features is videos[k].features
 
 
 def test_references_are_not_swapped(restored, tiny_data, monkeypatch):
@@ -58,7 +27,7 @@ def test_references_are_not_swapped(restored, tiny_data, monkeypatch):
   with tiny.without_java():
     rows = {row.name: row for row in swapped_features.measure(str(restored.path), tiny_data, 'val')}
     references = {v.video_id: list(v.captions) for v in open_split(tiny_data, 'val')}
-    hypotheses = [list(captions.values())[k] for k in swapped_features.partners(3)]
+    hypotheses = [list(captions.values())[k] for k in swapped.partners(3)]
     expected = metrics.score(dict(zip(references, hypotheses)), references, ('CIDEr',))[0]['CIDEr']
   assert rows['swapped_CIDEr'].value == expected < rows['CIDEr'].value
 

@@ -276,13 +276,27 @@ def read_params_as_saved(path: epath.Path) -> Any:
   Raises:
     DataError, UserError: as ``read_params``.
   """
-  with _read_errors(path):
-    saved = ocp.StandardCheckpointHandler().metadata(absolute(path / 'params')).tree
+  saved = _saved_params(path)
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
   abstract = jax.tree.map(
     lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), saved
   )
   return read_params(path, abstract)
+
+
+def count_parameters(path: epath.Path) -> int:
+  """The number of parameters in a checkpoint folder; none of them is read.
+
+  Raises:
+    DataError, UserError: as ``read_params``.
+  """
+  return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(_saved_params(path)))
+
+
+def _saved_params(path: epath.Path) -> Any:
+  """The saved parameters' shapes and dtypes."""
+  with _read_errors(path):
+    return ocp.StandardCheckpointHandler().metadata(absolute(path / 'params')).tree
 
 
 def best_step(directory: epath.Path) -> int | None:

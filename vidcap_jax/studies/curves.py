@@ -1,17 +1,21 @@
 """Draws learning curves: the scores of runs while they trained.
 
   vidcap studies curves --runs=runs/a,runs/b --output=curves.png
-  vidcap studies curves --runs=runs/seeds --metrics=CIDEr,BLEU_4 --output=curves.svg
+  vidcap studies curves --runs=runs/seeds --metrics=CIDEr --by=epoch,minute --output=curves.svg
 
 There is a panel for each metric and a line for each run, with its stages one after another. A
-folder of runs, such as that of ``--config.seeds``, means all of them.
+folder of runs, such as that of ``--config.seeds``, means all of them. Minutes are those of training
+steps and of waiting for their input, without compiling, validating and saving.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
@@ -20,6 +24,16 @@ from vidcap_jax.studies.drawing import figure
 from vidcap_jax.training.metric_log import read_metric_log
 
 METRICS = ('CIDEr', 'BLEU_4')
+PLACES = ('step', 'epoch', 'minute')
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+  """A metric of records of a kind, 'train' or a split's name, over steps, epochs or minutes."""
+
+  kind: str
+  metric: str
+  by: str = 'step'
 
 
 def workdirs(names: Sequence[str]) -> list[pathlib.Path]:
@@ -39,29 +53,58 @@ def workdirs(names: Sequence[str]) -> list[pathlib.Path]:
   return runs
 
 
-def curve(records: Sequence[dict], kind: str, metric: str) -> list[tuple[int, float, str]]:
-  """(steps since the start of the run, value, stage) of every record of a kind with a metric."""
-  points, before, stage, last = [], 0, '', 0
-  for record in records:
-    if record['stage'] != stage:
-      before, stage = before + last, record['stage']
-    last = record['step']
-    if record['kind'] == kind and record.get(metric) is not None:
-      points.append((before + last, record[metric], stage))
+def names(runs: Sequence[pathlib.Path]) -> dict[pathlib.Path, str]:
+  """Workdir -> the name of its folder, after that of the folder around it if two are the same."""
+  short = [run.absolute().name for run in runs]
+  if len(set(short)) == len(runs):
+    return dict(zip(runs, short))
+  return {run: '/'.join(run.absolute().parts[-2:]) for run in runs}
+
+
+def curve(records: Sequence[dict], panel: Panel) -> list[tuple[float, float, str]]:
+  """(place since the start of the run, value, stage) of every record of a kind with a metric."""
+  points, before = [], 0.0
+  for stage in dict.fromkeys(record['stage'] for record in records):
+    own = [record for record in records if record['stage'] == stage]
+    places = _places(own, panel.by)
+    points += [
+      (before + place, record[panel.metric], stage)
+      for record, place in zip(own, places)
+      if record['kind'] == panel.kind and record.get(panel.metric) is not None
+    ]
+    before += places[-1]
   return points
 
 
-def is_recorded(runs: Sequence[pathlib.Path], kind: str, metric: str) -> bool:
+def _places(records: Sequence[dict], by: str) -> list[float]:
+  """The steps, epochs or minutes from a stage's start until each of its records.
+
+  Epochs and minutes are those of the records of training, and lie between these in proportion to
+  the steps; where they have none, all are 0.
+  """
+  steps = [record['step'] for record in records]
+  if by == 'step':
+    return steps
+  trained = [record for record in records if record['kind'] == 'train']
+  if by == 'epoch':
+    epochs = [record['epoch'] / record['step'] for record in trained if record.get('epoch')]
+    return [step * (epochs[-1] if epochs else 0.0) for step in steps]
+  known = [0, *(record['step'] for record in trained)]
+  minutes = np.cumsum([0.0, *(record.get('seconds', 0.0) / 60 for record in trained)])
+  return np.interp(steps, known, minutes).tolist()
+
+
+def is_recorded(runs: Sequence[pathlib.Path], panel: Panel) -> bool:
   """Whether a run has a metric of a kind."""
-  return any(curve(read_metric_log(run), kind, metric) for run in runs)
+  return any(curve(read_metric_log(run), panel) for run in runs)
 
 
-def draw(runs: Sequence[pathlib.Path], panels: Sequence[tuple[str, str]], out: str) -> None:
+def draw(runs: Mapping[pathlib.Path, str], panels: Sequence[Panel], out: str) -> None:
   """Writes the picture, in the format of the file's suffix.
 
   Args:
-    runs: workdirs.
-    panels: the kind ('train' or the name of a split) and the metric of each.
+    runs: workdir -> name in the legend; those of one name have one colour.
+    panels: what is drawn.
     out: the file.
 
   Raises:
@@ -70,29 +113,36 @@ def draw(runs: Sequence[pathlib.Path], panels: Sequence[tuple[str, str]], out: s
   """
   picture = figure(figsize=(5.5 * len(panels), 4))
   journals = {run: read_metric_log(run) for run in runs}
-  for axes, (kind, metric) in zip(picture.subplots(1, len(panels), squeeze=False)[0], panels):
-    curves = {run: curve(records, kind, metric) for run, records in journals.items()}
-    if not any(curves.values()):
-      known = {k for records in journals.values() for r in records if r['kind'] == kind for k in r}
-      raise UserError(
-        f'no run has {metric!r} of {kind!r}; known: '
-        f'{", ".join(sorted(known - {"stage", "step", "kind"})) or "nothing"}'
-      )
+  labels = list(dict.fromkeys(runs.values()))
+  for axes, panel in zip(picture.subplots(1, len(panels), squeeze=False)[0], panels):
+    curves = {run: curve(records, panel) for run, records in journals.items()}
+    curves = {run: points for run, points in curves.items() if points}
+    if not curves:
+      raise _unknown(panel, [record for records in journals.values() for record in records])
+    labelled = set()
     for run, points in curves.items():
-      if points:
-        axes.plot(
-          *zip(*((step, value) for step, value, _ in points)), marker='.', label=run.absolute().name
-        )
-    _mark_stages(axes, [points for points in curves.values() if points])
-    axes.set(xlabel='step', title=f'{metric}, {kind}')
+      name = runs[run]
+      xy = zip(*((place, value) for place, value, _ in points))
+      label = None if name in labelled else name
+      axes.plot(*xy, marker='.', color=f'C{labels.index(name)}', label=label)
+      labelled.add(name)
+    _mark_stages(axes, next(iter(curves.values())))
+    axes.set(xlabel=panel.by, title=f'{panel.metric}, {panel.kind}')
     axes.grid(alpha=0.3)
     axes.legend()
   picture.savefig(out, dpi=150)
 
 
-def _mark_stages(axes: Any, curves: Sequence[Sequence[tuple[int, float, str]]]) -> None:
-  """A dashed line where the first run's next stage begins, with its name."""
-  points = curves[0]
+def _unknown(panel: Panel, records: Sequence[dict]) -> UserError:
+  known = {key for record in records if record['kind'] == panel.kind for key in record}
+  return UserError(
+    f'no run has {panel.metric!r} of {panel.kind!r}; known: '
+    f'{", ".join(sorted(known - {"stage", "step", "kind"})) or "nothing"}'
+  )
+
+
+def _mark_stages(axes: Any, points: Sequence[tuple[float, float, str]]) -> None:
+  """A dashed line where a run's next stage begins, with its name."""
   for (step, _, stage), (_, _, after) in zip(points, points[1:]):
     if after != stage:
       axes.axvline(step, color='grey', linestyle='--', linewidth=1)
@@ -113,6 +163,13 @@ def make_parser() -> argparse.ArgumentParser:
     '--metrics', type=split, default=METRICS, metavar='NAME,…', help=f'default {",".join(METRICS)}'
   )
   add('--kind', default='val', help="a split's scores, or train (loss, reward …); default val")
+  add(
+    '--by',
+    type=split,
+    default=PLACES[:1],
+    metavar='NAME,…',
+    help=f'{", ".join(PLACES)}; default step',
+  )
   add('--output', '--out', dest='out', required=True, metavar='FILE', help='.png, .pdf or .svg')
   return parser
 
@@ -122,8 +179,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
   options = make_parser().parse_args(arguments)
   try:
     check_output('--output', options.out)
-    panels = [(options.kind, metric) for metric in options.metrics]
-    draw(workdirs(options.runs), panels, options.out)
+    if unknown := [by for by in options.by if by not in PLACES]:
+      raise UserError(f'--by={",".join(options.by)}: {unknown[0]!r} is none of {", ".join(PLACES)}')
+    panels = [Panel(options.kind, metric, by) for metric in options.metrics for by in options.by]
+    draw(names(workdirs(options.runs)), panels, options.out)
   except (UserError, OSError, ValueError, ModuleNotFoundError) as error:
     sys.exit(f'error: {error}')
 

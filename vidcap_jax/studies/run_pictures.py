@@ -69,10 +69,10 @@ def draw_curves(config: ConfigDict, workdir: pathlib.Path) -> bool:
     Whether there was anything to draw.
   """
   runs = curves.workdirs([str(workdir)])
-  panels = [('train', 'loss'), (config.data.val_split, config.eval.metric)]
-  recorded = [panel for panel in panels if curves.is_recorded(runs, *panel)]
+  panels = [curves.Panel('train', 'loss'), curves.Panel(config.data.val_split, config.eval.metric)]
+  recorded = [panel for panel in panels if curves.is_recorded(runs, panel)]
   if recorded:
-    curves.draw(runs, recorded, str(workdir / CURVES))
+    curves.draw(curves.names(runs), recorded, str(workdir / CURVES))
   return bool(recorded)
 
 

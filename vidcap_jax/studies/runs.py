@@ -28,11 +28,11 @@ from vidcap_jax.evaluation import results
 from vidcap_jax.files import read_json
 
 # Settings that don't change what is trained: where the data is, the seed, devices, logging.
-_RUN_SETTINGS = (
+RUN_SETTINGS = (
   *('source', 'seed', 'seeds', 'data.dir', 'data.threads', 'data.workers', 'data.recipe'),
   *('eval.batch_size', 'eval.splits', 'checkpoint', 'log', 'mesh'),
 )
-_UNREADABLE = (ConfigError, OSError, ValueError, KeyError, TypeError, IndexError)
+UNREADABLE = (ConfigError, OSError, ValueError, KeyError, TypeError, IndexError)
 _NEEDED = ('VARIANTS', 'get_config')  # what a config file must define for its runs to be read
 
 
@@ -110,19 +110,19 @@ def find(folder: str) -> tuple[list[Run], list[str]]:
       continue
     try:
       runs += _read(workdir, configs)
-    except _UNREADABLE as error:
-      problems.append(f'{workdir}: {_reason(error)}')
+    except UNREADABLE as error:
+      problems.append(f'{workdir}: {reason_of(error)}')
   for path in _reports(root):
     try:
       report = json.loads(path.read_text())
       if isinstance(report, dict) and report.get('ensemble'):
         runs.append(_ensemble(path.parent, report))
-    except _UNREADABLE as error:
-      problems.append(f'{path}: {_reason(error)}')
+    except UNREADABLE as error:
+      problems.append(f'{path}: {reason_of(error)}')
   return runs, problems
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
   if isinstance(error, UserError | OSError):
     return str(error)
   return f'its files are damaged or incomplete ({error})'
@@ -145,18 +145,20 @@ def _configs(workdir: pathlib.Path) -> list[pathlib.Path]:
 def _read(workdir: pathlib.Path, configs: Sequence[pathlib.Path]) -> list[Run]:
   """A workdir's run, then the stages of it that other variants train."""
   saved = read_json(configs[0])
-  path, variant = _source_of(saved)
+  path, variant = source_of(saved)
   file = config_files.load(path, _NEEDED)
   current = file.get_config(variant)
   config = ConfigVariant(path.name, variants.read_variant(variant, **file.VARIANTS))
   folders = tuple(path.parent for path in configs)
-  own = Run(workdir, config, _changed(current, saved), len(configs), {}, {}, folders=folders)
+  own = Run(
+    workdir, config, changed_settings(current, saved), len(configs), {}, {}, folders=folders
+  )
   runs = [_with_scores(own, saved, '')]
   for other, single in _other_variants(file, config.variant):
     if not _contains(current, single):
       continue
     config = ConfigVariant(path.name, other)
-    branch = dataclasses.replace(own, config=config, changed=_changed(single, saved))
+    branch = dataclasses.replace(own, config=config, changed=changed_settings(single, saved))
     branch = _with_scores(branch, saved, results.scored_stages(single)[-1])
     runs += [branch] if branch.scores else []
   return runs
@@ -175,7 +177,7 @@ def _other_variants(
       yield chosen, file.get_config(','.join([*parts, *filter(None, [own['runlocal']])]))
 
 
-def _source_of(saved: Mapping[str, Any]) -> tuple[pathlib.Path, str]:
+def source_of(saved: Mapping[str, Any]) -> tuple[pathlib.Path, str]:
   """The config file and variant that a saved config names.
 
   Raises:
@@ -186,22 +188,23 @@ def _source_of(saved: Mapping[str, Any]) -> tuple[pathlib.Path, str]:
   return _config_file(saved['source'])
 
 
-def _changed(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def changed_settings(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
   """The settings of a config that a run changed; the run's further stages don't count."""
   order = [name for name in saved['order'] if name in current.order]
   stages = {name: changes for name, changes in saved['stages'].items() if name in current.stages}
   saved = with_added_keys({**saved, 'order': order, 'stages': stages})
   changes = differences(with_added_keys(as_saved(current)), saved)
-  return {
-    key: values
-    for key, values in changes.items()
-    if not any(key == name or key.startswith(f'{name}.') for name in _RUN_SETTINGS)
-  }
+  return {key: values for key, values in changes.items() if not is_run_setting(key)}
+
+
+def is_run_setting(key: str) -> bool:
+  """Whether a dotted setting changes where and how a run runs, but not what is trained."""
+  return any(key == name or key.startswith(f'{name}.') for name in RUN_SETTINGS)
 
 
 def _contains(run: ConfigDict, single: ConfigDict) -> bool:
   """Whether a run's stages include all those of another config, with the same settings."""
-  return {*single.order} <= {*run.order} and not _changed(single, as_saved(run))
+  return {*single.order} <= {*run.order} and not changed_settings(single, as_saved(run))
 
 
 def _with_scores(run: Run, saved: Mapping[str, Any], stage: str) -> Run:
@@ -270,7 +273,7 @@ def _ensemble(folder: pathlib.Path, report: Mapping[str, Any]) -> Run:
     if not path.is_file():
       raise ConfigError(f'the config of its checkpoint {name} is not there: {path}')
     configs.append(json.loads(path.read_text()))
-  sources = [_source_of(saved) for saved in configs]
+  sources = [source_of(saved) for saved in configs]
   different = {str(config_variant(f'{path}:{variant}')): None for path, variant in sources}
   if len(different) > 1:
     raise ConfigError(f'an ensemble of different configs belongs to no row: {list(different)}')
@@ -278,7 +281,7 @@ def _ensemble(folder: pathlib.Path, report: Mapping[str, Any]) -> Run:
   current = config_files.load(path, _NEEDED).get_config(variant)
   changed: dict[str, tuple[Any, Any]] = {}
   for saved in configs:
-    changed |= _changed(current, saved)
+    changed |= changed_settings(current, saved)
   reports = {report['split']: report} if report['references'] else {}
   data = {split: _data_of(report, configs[0]) for split in reports}
   config = config_variant(f'{path}:{variant}')

@@ -19,6 +19,7 @@ import jax
 from etils import epath
 
 from vidcap_jax.distributed import activity
+from vidcap_jax.distributed.hardware import describe_hardware
 from vidcap_jax.errors import DataError
 from vidcap_jax.files import read_json, write_json
 from vidcap_jax.progress import duration
@@ -55,6 +56,7 @@ class Ledger:
       began: when the process began, in seconds since the epoch; None: now.
     """
     self._path, self._log = folder and folder / NAME, log
+    self._hardware = describe_hardware() if folder else ''
     self._clock_zero = time.time() - time.perf_counter()
     self._thread = threading.get_ident()
     self._lock = threading.RLock()
@@ -203,6 +205,7 @@ class Ledger:
         'wall_seconds': self._since - self._began,
         'seconds': seconds,
         'finished': self._finished,
+        'hardware': self._hardware,
         'marks': self._marks,
       }
       write_json(self._path, contents)
