@@ -29,7 +29,7 @@ captions 1:44 of CPU time. Scores of each seed, baselines, and the settings that
 docs/results/msrvtt1000.md. The other models' scores: docs/models.md.
 """
 
-from configs import common, dual_afr, global2local, refocus_rows, stats_rows, transformer_sizes
+from configs import common, comparisons, transformer_sizes
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
@@ -48,10 +48,9 @@ def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   chosen = common.read_variant(variant, **VARIANTS)
   c = common.base()
-  add_model(c, chosen['model'])
-  for size in ('hidden', 'embed', 'project', 'attention', 'project_regions', 'aligned'):
-    if size in c.model:
-      c.model[size] = 256
+  comparisons.add_model(c, chosen['model'], *STREAMS)
+  if chosen['model'] == 'refocus':
+    comparisons.share_epochs(c, 13.0)
   # Several captions of fewer videos teach less at first (docs/results/msrvtt1000.md), and sharing
   # the encoding of a video saves little here.
   c.data.captions_per_video = 1
@@ -77,27 +76,3 @@ def get_config(variant: str = ''):
     common.run_local(c, {'image': 'random_sequence'})
     c.data.captions_per_video = 4
   return c.lock()
-
-
-def add_model(c, name: str) -> None:
-  """Sets a model on the one stream, and the refocused encoder's stages."""
-  if name == 'temporal':
-    common.temporal_spatial(c, 'temporal')
-    c.model.global_streams = c.model.temporal_streams = ('image',)
-  elif name == 'transformer':
-    transformer_sizes.transformer(c, 'small', ('image',))
-  elif name == 'stats':
-    row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': 'image'}
-    c.model = stats_rows.stats(common.base(), row, STREAMS).model
-  elif name == 'refocus':
-    rows = refocus_rows.refocus(common.base(), 'vre', grid=False, audio=False)
-    c.model, c.order, c.stages, c.objective = rows.model, rows.order, rows.stages, rows.objective
-    for stage, epochs in (('step1', 3.0), ('joint', 7.0), ('fixed', 3.0)):
-      c.stages[stage].train = {**c.stages[stage].get('train', {}), 'epochs': epochs}
-  elif name == 'dual_afr':
-    c.model = dual_afr.dual_afr(common.base(), 'fc7').model
-    c.model.update({'layers': ('image',), 'ratios': (1,), 'top_stream': 'image'})
-    c.model.init_scale = 0.08  # training needs more epochs with the paper's 0.01
-  else:
-    c.model = global2local.global2local(common.base()).model
-    c.model.update({'picks': 0, 'clip_stream': 'image'})

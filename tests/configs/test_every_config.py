@@ -103,7 +103,7 @@ def test_rows_of_published_tables_are_commands(file):
 
 
 def test_files_are_listed_or_earlier_names_or_shared_code():
-  rows = ('refocus_rows.py', 'stats_rows.py', 'transformer_sizes.py')
+  rows = ('comparisons.py', 'refocus_rows.py', 'stats_rows.py', 'transformer_sizes.py')
   shared = {'__init__.py', 'common.py', *rows}
   assert {path.name for path in FOLDER.glob('*.py')} == {*FILES, *EARLIER_NAMES, *shared}
 

@@ -1,0 +1,46 @@
+"""Flickr8k, the whole data set: 8,091 pictures with five captions each.
+
+  python -m data_prep.extract --videos=Images --output=features \\
+      --streams=image:efficientnet_lite2@every=1,cells:efficientnet_lite2_grid@every=1
+  python -m data_prep.build --format=flickr --annotations=captions.txt --min_count=5 \\
+      --missing=skip \\
+      --splits=Flickr_8k.trainImages.txt,Flickr_8k.devImages.txt,Flickr_8k.testImages.txt \\
+      --features=image=features/image,cells=features/cells --output=data/flickr8k
+  python -m vidcap_jax.main --config=configs/flickr8k.py --config.data.dir=data/flickr8k \\
+      --workdir=runs/flickr8k
+
+Data: 6,000 pictures for training, 1,000 for validation and 1,000 for test, the standard split;
+stream image, the mean of EfficientNet-Lite2's last feature map, and cells, the map itself, 9 x 9.
+A picture is a video of one frame.
+
+Vocabulary: 2,534 words with the 4 special tokens, those of the training captions seen 5 times.
+
+Variants: ``model=transformer``, the default; ``spatial``, the VATEX model's attention over cells;
+``stats|refocus|dual_afr|global2local``, the other papers' models as far as one picture and one grid
+allow: attention over frames and the choice of key frames have nothing to choose from. The papers'
+models have equal sizes and training. ``recipe=rl`` adds self-critical training on CIDEr-D and
+BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
+"""
+
+from configs import common, comparisons
+from vidcap_jax.data.schema import Stream
+
+VARIANTS = {
+  'model': ('transformer', 'spatial', 'stats', 'refocus', 'dual_afr', 'global2local'),
+  'recipe': ('xe', 'rl'),
+}
+STREAMS = (
+  Stream('image', 'sequence', (None, 1280), longest=1),
+  Stream('cells', 'grid', (None, 9, 9, 1280), longest=1),
+)
+VOCABULARY = 2_534
+RESTARTS = {
+  'learning rate': 'in each stage it falls by a cosine of its own, or is constant in reinforcement'
+}
+
+
+def get_config(variant: str = ''):
+  """The config; see the module's docstring for the variants."""
+  return comparisons.config(
+    common.read_variant(variant, **VARIANTS), STREAMS, epochs=15.0, rl_epochs=3.0
+  )

@@ -1,0 +1,39 @@
+"""Configs that compare all models on one data set: equal sizes, streams and epochs."""
+
+import pytest
+
+from configs import comparisons, flickr8k, msrvtt_frames
+from vidcap_jax import models
+from vidcap_jax.training.experiment import stage_config
+
+PAPERS = ('spatial', 'temporal', 'stats', 'refocus', 'dual_afr', 'global2local')
+
+
+@pytest.mark.parametrize('module', [flickr8k, msrvtt_frames])
+def test_the_papers_models_have_equal_sizes(module):
+  for name in [model for model in module.VARIANTS['model'] if model in PAPERS]:
+    model = module.get_config(f'model={name}').model
+    assert {model[size] for size in comparisons.SIZES if size in model} == {256}, name
+
+
+@pytest.mark.parametrize('module', [flickr8k, msrvtt_frames])
+def test_the_stages_of_cross_entropy_have_the_same_epochs_together(module):
+  for name in module.VARIANTS['model']:
+    config = module.get_config(f'model={name}')
+    stages = [stage_config(config, stage) for stage in config.order]
+    epochs = sum(stage.train.epochs for stage in stages if stage.task == 'train')
+    assert epochs == pytest.approx(module.get_config('').train.epochs), name
+
+
+def test_every_model_reads_the_cells_of_pictures():
+  for name in flickr8k.VARIANTS['model']:
+    config = flickr8k.get_config(f'model={name}')
+    needs = models.build(stage_config(config, config.order[-1]).model, 9).config.needs
+    assert set(needs.streams) <= {'image', 'cells'}
+    assert 'cells' in needs.streams, name
+
+
+def test_reinforcement_starts_from_the_last_stage_of_cross_entropy():
+  config = flickr8k.get_config('model=refocus,recipe=rl')
+  assert config.order[-2:] == ('fixed', 'rl')
+  assert config.stages.rl.train.init_from == 'stage:fixed'
