@@ -39,25 +39,25 @@ PUBLISHED = (
   {
     'row': 'NeuralTalk (Karpathy and Fei-Fei 2015)',
     'scores': {'BLEU_4': 16.0, 'METEOR': 16.7, 'CIDEr': 31.8},
-    'note': 'VGG16, one vector',
+    'note': 'one vector of VGG',
     **_SPLIT,
   },
   {
     'row': 'gLSTM (Jia et al. 2015)',
     'scores': {'BLEU_4': 21.6, 'METEOR': 20.2},
-    'note': 'VGG16, one vector, and retrieved words',
+    'note': 'one vector of VGG, guided by retrieved words',
     **_SPLIT,
   },
   {
     'row': 'Show, Attend and Tell, soft (Xu et al. 2015)',
     'scores': {'BLEU_4': 19.5, 'METEOR': 18.93},
-    'note': 'VGG19, 14 x 14 cells',
+    'note': '14 x 14 cells of VGG',
     **_SPLIT,
   },
   {
     'row': 'Show, Attend and Tell, hard (Xu et al. 2015)',
     'scores': {'BLEU_4': 21.3, 'METEOR': 20.3},
-    'note': 'VGG19, 14 x 14 cells',
+    'note': '14 x 14 cells of VGG',
     **_SPLIT,
   },
 )
