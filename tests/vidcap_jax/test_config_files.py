@@ -152,3 +152,12 @@ def test_a_replaced_section_is_completed_from_the_defaults(write):
   for change, message in (('{"v": 2}', 'config.a.v'), ('{"y": {"z": 3}}', 'config.a.y.z: .*tuple')):
     with pytest.raises(ConfigError, match=message):
       config_files.load_config(write(text.replace('CHANGE', change)))
+
+
+def test_published_scores(write):
+  assert config_files.published(write(COMPLETE)) == ()
+  row = "{'row': 'a', 'split': 'test', 'scores': {'CIDEr': 31.8}}"
+  (found,) = config_files.published(write(f'{COMPLETE}\nPUBLISHED = ({row},)\n'))
+  assert found['scores'] == {'CIDEr': 31.8}
+  with pytest.raises(ConfigError, match=r'PUBLISHED\[1\].*row, scores, split'):
+    config_files.published(write(f"{COMPLETE}\nPUBLISHED = ({row}, {{'row': 'b'}})\n"))

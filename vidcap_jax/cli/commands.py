@@ -65,7 +65,7 @@ COMMANDS = (
 # Modules of vidcap_jax/studies/ that are commands; each has main and make_parser.
 STUDIES = (
   *('animation', 'attention', 'cost', 'curves', 'examples', 'human', 'key_frames', 'mask_ratio'),
-  *('schedules', 'spice', 'tables', 'word_classes'),
+  *('results', 'schedules', 'spice', 'tables', 'word_classes'),
 )
 
 

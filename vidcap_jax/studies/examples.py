@@ -5,7 +5,8 @@ r"""Writes captions of several runs side by side, with references and pictures, 
 
 as in VATEX Figure 1, STaTS Figures 4 and 10 and dualAFR Figure 4. Writes index.html, which opens
 from disk without network, and examples.json. Without --ids the first videos are shown whose
-captions differ between the runs.
+captions differ between the runs. --markdown=PAGE writes captions with ids beside references into a
+Markdown page, without pictures; with it --output is not needed.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from vidcap_jax.features.video import clock_of
 from vidcap_jax.files import write_json, write_text
 from vidcap_jax.html_page import document, text
 from vidcap_jax.program_name import program_name
-from vidcap_jax.studies import pages, run_captions
+from vidcap_jax.studies import markdown, pages, run_captions
 from vidcap_jax.studies.drawing import shown
 from vidcap_jax.studies.run_captions import RunCaptions
 from vidcap_jax.studies.videos import split_ids
@@ -29,6 +30,7 @@ from vidcap_jax.studies.videos import split_ids
 COUNT = 12  # videos, if no ids are given
 FRAMES = 4  # pictures of a video
 REFERENCES = 3  # shown of a video
+BLOCK = 'examples'  # the name of the marks in a Markdown page
 
 _STYLE = """
 .videos { display: grid; grid-template-columns: repeat(auto-fill, minmax(460px, 1fr));
@@ -149,13 +151,31 @@ def page(title: str, examples: Collection[Example], most_references: int) -> str
   return document(title, [*body, '</div>'], _STYLE)
 
 
+def markdown_table(examples: Sequence[Example], most_references: int) -> str:
+  """The captions of each video by its id, beside references, as a Markdown table."""
+  head = ['video', *examples[0].captions, 'references']
+  rows = [
+    [e.video_id, *map(shown, e.captions.values()), '; '.join(e.references[:most_references])]
+    for e in examples
+  ]
+  cells = [[markdown.escaped(cell) for cell in row] for row in (head, *rows)]
+  if not any(example.references for example in examples):
+    cells = [row[:-1] for row in cells]
+  return markdown.table(cells, left=range(len(cells[0])))
+
+
 def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
-  """Writes the page and examples.json.
+  """Writes the page and examples.json, or the block of a Markdown page.
 
   Raises:
     UserError: no captions of a run; DataError: no such videos, or an unknown folder.
   """
-  pages.check_folder(options.output, 'examples')
+  if not (options.output or options.markdown):
+    raise UserError('give --output=DIR, --markdown=PAGE or both')
+  if options.markdown:
+    markdown.check_page('--markdown', options.markdown, BLOCK)
+  if options.output:
+    pages.check_folder(options.output, 'examples')
   runs = run_captions.read(options.runs.split(','), options.split)
   ids = choose_ids(runs, options.ids, options.count)
   try:
@@ -166,6 +186,16 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
     log(f'no references are shown: {error}')
     references = {}
   examples = collect(runs, ids, references, options.videos, log)
+  if options.markdown:
+    table = markdown_table(examples, options.references_shown)
+    markdown.write_block(options.markdown, BLOCK, table)
+  if options.output:
+    _write_folder(options, runs, examples)
+
+
+def _write_folder(
+  options: argparse.Namespace, runs: Sequence[RunCaptions], examples: Sequence[Example]
+) -> None:
   output = pathlib.Path(options.output)
   pages.prepare(output, 'examples')
   title = f'Captions of {", ".join(run.label for run in runs)}'
@@ -195,7 +225,12 @@ def make_parser() -> argparse.ArgumentParser:
     '--references_shown', type=int, default=REFERENCES, metavar='N', help='(default: %(default)s)'
   )
   add('--videos', metavar='DIR', help='folder of the video files or frames, named by id')
-  add('--output', '--out', required=True, metavar='DIR', help='folder to write to')
+  add('--output', '--out', metavar='DIR', help='folder of the page with pictures')
+  add(
+    '--markdown',
+    metavar='PAGE',
+    help=f'page to write to, between {" and ".join(markdown.marks(BLOCK))}',
+  )
   return parser
 
 
@@ -206,7 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   except (UserError, ModuleNotFoundError, OSError) as error:
     sys.exit(f'error: {error}')
-  print(pathlib.Path(options.output) / 'index.html')
+  if options.markdown:
+    print(options.markdown)
+  if options.output:
+    print(pathlib.Path(options.output) / 'index.html')
 
 
 if __name__ == '__main__':

@@ -5,10 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from vidcap_jax.evaluation.intervals import mean_interval
 from vidcap_jax.studies.human_sheets import NEITHER, Answer, Key
-
-DRAWS = 10_000  # bootstrap samples
-_CONFIDENCE = 0.95
 
 
 def score(answers: Sequence[Answer], key: Key, seed: int = 0) -> dict[str, Any]:
@@ -61,28 +59,8 @@ def _mean(
     return {'mean': None, 'interval': None}
   totals = np.array([sum(values) for values in by_video.values()])
   counts = np.array([len(values) for values in by_video.values()])
-  low, high = bootstrap(totals, counts, rng)
+  low, high = mean_interval(totals, counts, rng)
   return {'mean': float(totals.sum() / counts.sum()), 'interval': [low, high]}
-
-
-def bootstrap(
-  totals: np.ndarray, counts: np.ndarray, rng: np.random.Generator
-) -> tuple[float, float]:
-  """The 95 % interval of a mean of answers, by drawing videos with replacement.
-
-  Videos are drawn, not answers: those about one video are alike.
-
-  Args:
-    totals: (N,), the sum of a video's answers.
-    counts: (N,), their number.
-    rng: draws.
-  """
-  N = len(totals)
-  weights = rng.multinomial(N, np.full(N, 1 / N), size=DRAWS)  # how often each video is drawn
-  means = (weights @ totals) / (weights @ counts)
-  tail = (1 - _CONFIDENCE) / 2
-  low, high = np.quantile(means, [tail, 1 - tail])
-  return float(low), float(high)
 
 
 def agreement(answers: Sequence[Answer], rate: bool) -> float | None:

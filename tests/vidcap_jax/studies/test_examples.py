@@ -100,3 +100,23 @@ def test_runs_with_equal_captions(runs, tmp_path):
   one = runs.split(',')[0].partition('=')[2]
   with pytest.raises(SystemExit, match='--ids'):
     call(f'a={one},b={one}', tmp_path / 'out')
+
+
+def test_captions_by_id_in_a_markdown_page(runs, tmp_path, capsys):
+  references = tmp_path / 'references.json'
+  references.write_text(json.dumps({i: ['one | two', 'three', 'four'] for i in CAPTIONS['one']}))
+  page = tmp_path / 'page.md'
+  more = [f'--references={references}', '--references_shown=2', '--ids=v2,v0']
+  examples.main([f'--runs={runs}', f'--markdown={page}', *more])
+  head, _, *rows = [line for line in page.read_text().splitlines() if line.startswith('|')]
+  assert [cell.strip() for cell in head.strip('|').split('|')] == [
+    'video',
+    'one',
+    'two',
+    'references',
+  ]
+  assert [row.split(' | ')[0] for row in rows] == ['| v2   ', '| v0   ']
+  assert r'one \| two; three |' in rows[0]
+  assert capsys.readouterr().out.strip() == str(page)
+  with pytest.raises(SystemExit, match='--output=.*--markdown='):
+    examples.main([f'--runs={runs}'])

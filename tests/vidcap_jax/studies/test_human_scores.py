@@ -85,13 +85,3 @@ def test_mean_points():
   low, high = runs['baseline']['interval']
   assert 2 <= low < 2.5 < high <= 3
   assert result['criteria']['coherence']['agreement'] == 1.0
-
-
-def test_videos_are_drawn_and_not_answers():
-  """Ten equal answers about a video are one observation: the interval does not get narrower."""
-  rng = np.random.default_rng(1)
-  totals = rng.integers(0, 2, 50).astype(float)
-  single = human_scores.bootstrap(totals, np.ones(50), np.random.default_rng(0))
-  tenfold = human_scores.bootstrap(totals * 10, np.full(50, 10.0), np.random.default_rng(0))
-  assert tenfold == pytest.approx(single)
-  assert single[1] - single[0] > 0.2

@@ -1,0 +1,71 @@
+"""Baselines beside a row: computed once, kept in the run, and computed again when it changes."""
+
+import json
+import shutil
+
+import pytest
+
+from tests import tiny
+from vidcap_jax.checkpoints import restore
+from vidcap_jax.distributed import mesh
+from vidcap_jax.evaluation import evaluate, metrics
+from vidcap_jax.studies import results_baselines, results_rows
+
+
+@pytest.fixture(scope='module')
+def run(tiny_run, tmp_path_factory):
+  """A run that is evaluated on its validation split."""
+  workdir = tmp_path_factory.mktemp('baselines') / 'run'
+  shutil.copytree(tiny_run, workdir)
+  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
+  with tiny.unscored_by_java():
+    evaluate.evaluate_command(restored, None, 'val', None)
+  return workdir
+
+
+def collect(run, compute=True):
+  lines = []
+  rows, _ = results_rows.find([str(run)])
+  with tiny.unscored_by_java():
+    return results_baselines.collect(rows, compute, lines.append), lines
+
+
+def test_they_are_computed_once_and_kept(run, monkeypatch):
+  assert not collect(run, compute=False)[0].swapped
+  found, lines = collect(run)
+  report = json.loads((run / 'eval' / 'val' / 'metrics.json').read_text())
+  ((key, fixed),) = found.fixed.items()
+  assert key == (report['data']['hash'], 'val')
+  constant = fixed[f'constant: {report["constant_caption"]}']
+  assert constant['CIDEr'] == pytest.approx(report['constant_CIDEr'])
+  assert 'CIDEr' in fixed['nearest: image']
+  ((_, swapped),) = found.swapped.items()
+  assert swapped['CIDEr'] != pytest.approx(report['CIDEr'])
+  assert len(lines) == 1
+
+  monkeypatch.setattr(metrics, 'score', None)  # nothing is scored again
+  assert collect(run) == (found, [])
+  assert collect(run, compute=False)[0] == found
+
+
+def test_kept_ones_of_another_evaluation_are_not_shown(run):
+  collect(run)
+  path = run / 'eval' / 'val' / 'baselines.json'
+  kept = json.loads(path.read_text())
+  kept['of']['decode']['beam'] += 1
+  path.write_text(json.dumps(kept))
+  assert not collect(run, compute=False)[0].swapped
+  found, _ = collect(run)
+  assert found.swapped
+
+
+def test_a_data_set_that_is_gone_is_named(run, tmp_path, monkeypatch):
+  copy = tmp_path / 'copy'
+  shutil.copytree(run, copy)
+  (copy / 'eval' / 'val' / 'baselines.json').unlink(missing_ok=True)
+  monkeypatch.setattr(
+    restore.Restored, 'data_folder', lambda *_: (_ for _ in ()).throw(restore.DataError('gone'))
+  )
+  found, lines = collect(copy)
+  assert not found.swapped
+  assert any('val' in line and 'gone' in line for line in lines)

@@ -1,0 +1,70 @@
+"""The tables of results: their lines, cells, commands and JSON."""
+
+import pytest
+
+from tests.vidcap_jax.studies import finished
+from vidcap_jax import config_files
+from vidcap_jax.studies import results_rows, results_table
+from vidcap_jax.studies.results_baselines import Baselines
+
+HASH = finished.DATA['hash']
+
+
+@pytest.fixture
+def rows(tmp_path):
+  finished.write(tmp_path / 'a' / 'seed_0', cider=0.4, train__epochs=20.0)
+  finished.write(tmp_path / 'a' / 'seed_1', cider=0.6, train__epochs=20.0, seed=1)
+  finished.write(tmp_path / 'b', split='val', cider=0.7)
+  return results_rows.find([str(tmp_path)])[0]
+
+
+@pytest.fixture
+def sections(rows, monkeypatch):
+  published = {'row': 'others', 'split': 'test', 'scores': {'CIDEr': 31.8}, 'note': 'wider | deep'}
+  monkeypatch.setattr(config_files, 'published', lambda _: (published,))
+  fixed = {(HASH, 'test'): {'constant: a dog': {'CIDEr': 0.1}, 'nearest: image': {'CIDEr': 0.2}}}
+  swapped = {('a', 'xe', 'test'): {'CIDEr': 0.12}}
+  return results_table.sections(rows, Baselines(fixed, swapped))
+
+
+def test_a_table_has_the_rows_that_have_its_split(sections):
+  val, test = sections
+  assert (val.split, [line.name for line in val.lines]) == ('val', ['a', 'b'])
+  kinds = [(line.kind, line.name) for line in test.lines]
+  assert kinds == [
+    ('baseline', 'best constant caption'),
+    ('baseline', 'nearest-neighbour captions'),
+    ('published', 'others'),
+    ('run', 'a'),
+  ]
+
+
+def test_cells(sections):
+  text = results_table.as_text(sections[1])
+  (line,) = [line for line in text.splitlines() if line.startswith('a ')]
+  assert '50.0 ± 14.1' in line
+  assert line.split()[-3:] == ['12.0', '70', '3.0']  # swapped, captions a second, minutes
+  assert 'parameters' not in text  # no checkpoint has any
+  assert 'Chip' in text
+  page = results_table.as_markdown(sections[1])
+  assert page.startswith('### clips, test\n')
+  assert r'wider \| deep' in page
+  assert len({line.count(' | ') for line in page.splitlines() if line.startswith('| ')}) == 1
+
+
+def test_the_command_has_what_flags_changed(rows):
+  command = results_table.command(rows[0])
+  assert command.startswith('vidcap train --config=configs/msrvtt1000.py:model=transformer ')
+  assert '--config.data.dir=data/clips' in command
+  assert '--config.train.epochs=20.0' in command
+  assert '--config.seeds=0,1' in command
+  assert command.endswith('--workdir=runs/a')
+  assert 'seed' not in results_table.command(rows[1])
+
+
+def test_json_has_every_seed(sections):
+  entry = results_table.as_json(sections)[1]['rows'][-1]
+  assert (entry['seeds'], entry['swapped_CIDEr']) == ([0, 1], 0.12)
+  assert entry['scores']['CIDEr']['value'] == pytest.approx(0.5)
+  assert entry['timing']['step_seconds'] == 180.0
+  assert entry['changed'] == {'train.epochs': 20.0}

@@ -1,0 +1,270 @@
+"""The tables of results as text, Markdown and JSON: one for each split of each data set."""
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vidcap_jax import config_files
+from vidcap_jax.errors import ConfigError
+from vidcap_jax.studies import markdown, runs
+from vidcap_jax.studies.results_baselines import Baselines
+from vidcap_jax.studies.results_rows import Row, Timing
+from vidcap_jax.studies.runs import Score
+
+METRICS = {
+  'BLEU_1': 'BLEU-1',
+  'BLEU_4': 'BLEU-4',
+  'METEOR': 'METEOR',
+  'ROUGE_L': 'ROUGE-L',
+  'CIDEr': 'CIDEr',
+}
+HEAD = ('run', 'recipe', 'stage', 'epochs', 'seeds', *METRICS.values(), 'CIDEr, swapped')
+COSTS = ('captions/s', 'minutes', 'parameters')
+TIMING = tuple(field.name for field in dataclasses.fields(Timing))
+_TEXTS = (0, 1, 2)  # the columns that are no numbers
+_NO_MODEL = {'constant': 'best constant caption', 'nearest': 'nearest-neighbour captions'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+  """A line of a table.
+
+  Attributes:
+    kind: 'baseline', 'published' or 'run'.
+    name, recipe, stage: texts; of a baseline what it is of.
+    scores: metric -> score as a fraction.
+    swapped: CIDEr with swapped features.
+    row: of a run.
+    seeds: that the scores are the mean of.
+  """
+
+  kind: str
+  name: str
+  recipe: str
+  stage: str
+  scores: Mapping[str, Score]
+  swapped: float | None = None
+  row: Row | None = None
+  seeds: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+  """The table of a split of a data set."""
+
+  data: str
+  data_hash: str
+  split: str
+  lines: tuple[Line, ...]
+
+  @property
+  def rows(self) -> list[Row]:
+    """The rows of runs."""
+    return [line.row for line in self.lines if line.row is not None]
+
+  @property
+  def title(self) -> str:
+    """Its heading."""
+    return f'{self.data}, {self.split}'
+
+
+def sections(rows: Sequence[Row], baselines: Baselines) -> list[Section]:
+  """The tables; of each data set first the split that was validated on.
+
+  Args:
+    rows: of ``results_rows.find``.
+    baselines: of the same rows.
+  """
+  made = []
+  for name, data_hash in dict.fromkeys(row.members[0].data for row in rows):
+    own = [row for row in rows if row.members[0].data == (name, data_hash)]
+    splits = [member.config['data']['val_split'] for row in own for member in row.members]
+    splits += [split for row in own for member in row.members for split in member.reports]
+    for split in dict.fromkeys(splits):
+      scored = [_of_run(row, split, baselines) for row in own if row.scored(split)]
+      if scored:
+        lines = (*_of_no_model(baselines, data_hash, split), *_published(own, split), *scored)
+        made.append(Section(name, data_hash, split, lines))
+  return made
+
+
+def _of_no_model(baselines: Baselines, data_hash: str, split: str) -> list[Line]:
+  lines = []
+  for name, scores in baselines.fixed.get((data_hash, split), {}).items():
+    kind, _, of = name.partition(': ')
+    values = {metric: Score(value) for metric, value in scores.items()}
+    lines.append(Line('baseline', _NO_MODEL[kind], of, '', values))
+  return lines
+
+
+def _published(rows: Sequence[Row], split: str) -> list[Line]:
+  """The rows that the config files of some runs have in PUBLISHED for a split."""
+  lines: dict[tuple[str, str], Line] = {}
+  for row in rows:
+    try:
+      path, _ = runs.source_of(row.members[0].config)
+    except ConfigError:  # a config file of the user that is no longer there
+      continue
+    for published in config_files.published(path):
+      if published['split'] == split:
+        name, note = published['row'], published.get('note', '')
+        scores = {metric: Score(value / 100) for metric, value in published['scores'].items()}
+        lines[name, note] = Line('published', name, note, 'published', scores)
+  return list(lines.values())
+
+
+def _of_run(row: Row, split: str, baselines: Baselines) -> Line:
+  swapped = baselines.swapped.get((row.name, row.stage, split), {}).get('CIDEr')
+  scored = row.scored(split)
+  unfinished = '' if all(member.finished for member in scored) else ' (not finished)'
+  name = row.name + unfinished
+  return Line('run', name, row.recipe, row.stage, row.scores(split), swapped, row, len(scored))
+
+
+def as_text(section: Section) -> str:
+  """The table for a terminal."""
+  head, *rows = _cells(section)
+  widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+  lines = [
+    '  '.join(
+      c.ljust(w) if i in _TEXTS else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))
+    )
+    for row in (head, *rows)
+  ]
+  about = f'{section.title} (per cent; data {section.data_hash[:12] or "unknown"})'
+  return '\n'.join(line.rstrip() for line in [about, *lines, *_hardware(section)])
+
+
+def as_markdown(section: Section) -> str:
+  """The table for a page, with its heading and the hardware."""
+  head, *rows = _cells(section)
+  rows = [tuple(markdown.escaped(cell) for cell in row) for row in rows]
+  about = f'Per cent; data set {section.data_hash[:12] or "of unknown hash"}.'
+  hardware = '; '.join(_hardware(section))
+  text = f'{about} {hardware[:1].upper()}{hardware[1:]}.' if hardware else about
+  return f'### {section.title}\n\n{text}\n\n{markdown.table([head, *rows], _TEXTS)}'
+
+
+def _cells(section: Section) -> list[tuple[str, ...]]:
+  """The head and the rows; columns that are empty in all rows are left out."""
+  rows = [(*HEAD, *COSTS), *map(_line_cells, section.lines)]
+  used = [i for i in range(len(rows[0])) if i == 0 or any(row[i] for row in rows[1:])]
+  return [tuple(row[i] for i in used) for row in rows]
+
+
+def _line_cells(line: Line) -> tuple[str, ...]:
+  scores = [_score(line.scores.get(metric)) for metric in METRICS]
+  swapped = '' if line.swapped is None else f'{100 * line.swapped:.1f}'
+  if line.row is None:
+    return (line.name, line.recipe, line.stage, '', '', *scores, swapped, '', '', '')
+  row = line.row
+  seconds = row.mean('step_seconds')
+  parameters = row.members[0].parameters
+  return (
+    *(line.name, line.recipe, line.stage, _number(row.mean('epochs'), 1), str(line.seeds)),
+    *(*scores, swapped, _number(row.mean('captions_per_second'), 0)),
+    _number(None if seconds is None else seconds / 60, 1),
+    '' if parameters is None else f'{parameters:,}',
+  )
+
+
+def _score(score: Score | None) -> str:
+  if score is None:
+    return ''
+  deviation = '' if score.deviation is None else f' ± {100 * score.deviation:.1f}'
+  return f'{100 * score.value:.1f}{deviation}'
+
+
+def _number(value: float | None, decimals: int) -> str:
+  return '' if value is None else f'{value:.{decimals}f}'
+
+
+def _hardware(section: Section) -> list[str]:
+  """What the runs were trained on: one line for all, or one for each kind of hardware."""
+  by_kind: dict[str, list[str]] = {}
+  for row in section.rows:
+    names = by_kind.setdefault(row.members[0].hardware or 'hardware not recorded', [])
+    if row.name not in names:
+      names.append(row.name)
+  if len(by_kind) == 1:
+    return [f'all on {kind}' for kind in by_kind if kind != 'hardware not recorded']
+  return [f'{", ".join(names)}: {kind}' for kind, names in by_kind.items()]
+
+
+def command(row: Row) -> str:
+  """The command that trains a row, with the settings that flags changed.
+
+  The data set is ``data/NAME`` and the workdir ``runs/NAME``: paths of this machine are left out.
+  """
+  config = row.members[0].config
+  path, colon, variant = (config.get('source') or 'FILE').partition(':')
+  source = f'configs/{pathlib.PurePath(path).name}{colon}{variant}'
+  arguments = [f'--config={source}']
+  if not row.made_own_data:
+    arguments.append(f'--config.data.dir=data/{row.members[0].data[0] or "NAME"}')
+  for key, value in changed_settings(config).items():
+    text = value if isinstance(value, str) else repr(tuple(value) if _is_list(value) else value)
+    arguments.append(f'--config.{key}={text}')
+  seeds = sorted(member.seed for member in row.members)
+  if len(seeds) > 1:
+    arguments.append(f'--config.seeds={",".join(map(str, seeds))}')
+  elif seeds != [0]:
+    arguments.append(f'--config.seed={seeds[0]}')
+  return shlex.join(['vidcap', 'train', *arguments, f'--workdir=runs/{row.name}'])
+
+
+def _is_list(value: Any) -> bool:
+  return isinstance(value, list)
+
+
+def changed_settings(saved: Mapping[str, Any]) -> dict[str, Any]:
+  """Setting -> value, of those that differ from a run's config file; {} if that is not there.
+
+  Args:
+    saved: the run's config.json.
+  """
+  try:
+    path, variant = runs.source_of(saved)
+    current = config_files.load(path, ('get_config',)).get_config(variant)
+    return {key: now for key, (_, now) in runs.changed_settings(current, saved).items()}
+  except runs.UNREADABLE:
+    return {}
+
+
+def as_json(made: Sequence[Section]) -> list[dict[str, Any]]:
+  """The tables for programs; scores are fractions, times seconds."""
+  return [
+    {
+      'data': section.data,
+      'data_hash': section.data_hash,
+      'split': section.split,
+      'rows': [_line_json(line) for line in section.lines],
+    }
+    for section in made
+  ]
+
+
+def _line_json(line: Line) -> dict[str, Any]:
+  entry: dict[str, Any] = {
+    'kind': line.kind,
+    'name': line.name,
+    'recipe': line.recipe,
+    'stage': line.stage,
+    'scores': {name: dataclasses.asdict(score) for name, score in line.scores.items()},
+  }
+  if line.row is None:
+    return entry
+  row = line.row
+  return entry | {
+    'swapped_CIDEr': line.swapped,
+    'seeds': [member.seed for member in row.members],
+    'workdirs': [str(member.workdir) for member in row.members],
+    'finished': all(member.finished for member in row.members),
+    'timing': {name: row.mean(name) for name in TIMING},
+    'parameters': row.members[0].parameters,
+    'hardware': row.members[0].hardware,
+    'changed': changed_settings(row.members[0].config),
+    'command': command(row),
+  }
