@@ -142,8 +142,9 @@ def _in_folder(top: pathlib.Path, rules: PictureRules) -> Iterator[tuple[str, So
       found.append((place, place.name or place.resolve().name, frames))
     else:
       found += [(file, file.stem, file) for file in pictures]
+  below = {parent: path for path, _, _ in reversed(found) for parent in path.parents}
   for place in frame_folders:
-    inside = next((p for p, _, _ in found if place in p.parents), None)
+    inside = below.get(place)
     if inside and rules.how == 'auto':
       raise DataError(
         f'{place}: holds frames of a video and, below it, {inside.relative_to(place)}; '
