@@ -54,6 +54,7 @@ COMMANDS = (
   Command('predict', MAIN, 'caption video files, pictures or features', 'predict'),
   Command('export', MAIN, 'write the decoder for programs without this project', 'export'),
   Command('compile', MAIN, 'memory and time of a run on chips that are not there', 'compile'),
+  Command('card', MAIN, 'write a page about a run, a model card', 'card'),
   Command('build', 'data_prep.build', 'make a data set from captions and features'),
   Command('extract', 'data_prep.extract', 'make features from video files and pictures'),
   Command('inspect', 'data_prep.inspect', 'show a data set and what is odd in it'),

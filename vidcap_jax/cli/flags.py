@@ -42,14 +42,14 @@ PRINT_CONFIG = flags.DEFINE_bool(
   'included, and ends; nothing else is needed.',
 )
 MODE = flags.DEFINE_enum(
-  'mode', 'train', ['train', 'evaluate', 'predict', 'export', 'compile'], 'What to do.'
+  'mode', 'train', ['train', 'evaluate', 'predict', 'export', 'compile', 'card'], 'What to do.'
 )
 WORKDIR = flags.DEFINE_string('workdir', None, 'train: folder of checkpoints, logs and results.')
 CHECKPOINT = flags.DEFINE_string(
   'checkpoint',
   None,
-  'evaluate, predict, export: a workdir (best step of its last stage that makes captions) or step '
-  'folder; several, with commas between, caption together (not exported).',
+  'evaluate, predict, export, card: a workdir (best step of its last stage that makes captions) or '
+  'step folder; several, with commas between, caption together (not export, card).',
 )
 WEIGHTS = flags.DEFINE_list(
   'weights', None, 'evaluate, predict: a weight for each of several checkpoints; default: equal.'
@@ -60,16 +60,21 @@ FALLBACK = flags.DEFINE_string(
 DATA = flags.DEFINE_string(
   'data',
   None,
-  'evaluate: data set folder; default: the one trained on. compile: sizes are those of this data '
-  "set; default: those of the config file's STREAMS and VOCABULARY.",
+  'evaluate, card: data set folder; default: the one trained on. compile: sizes are those of this '
+  "data set; default: those of the config file's STREAMS and VOCABULARY.",
 )
-SPLIT = flags.DEFINE_string('split', 'test', 'evaluate: split of the data set.')
+SPLIT = flags.DEFINE_string(
+  'split',
+  'test',
+  'evaluate: split of the data set. card: split whose worst captions are shown; default: test, or '
+  'another that was evaluated.',
+)
 OUTPUT = flags.DEFINE_string(
   'output',
   None,
   'evaluate: results; default WORKDIR/eval/SPLIT of the last stage, WORKDIR/eval/STAGE/SPLIT of '
   'others. export: a new folder; see docs/export.md. compile: folder for the text of each program '
-  'and for report.json; default: none.',
+  'and for report.json; default: none. card: Markdown file; default WORKDIR/card.md.',
 )
 flags.DEFINE_alias('out', 'output')  # the name that export had
 INPUTS = flags.DEFINE_string(
@@ -161,12 +166,14 @@ NEEDED = {
   'predict': (CHECKPOINT, INPUTS),
   'export': (CHECKPOINT, OUTPUT),
   'compile': (CONFIG, TOPOLOGY),
+  'card': (CHECKPOINT,),
 }
 READ = {
   'train': (PROFILE, PRINT_CONFIG),
   'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
   'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
   'compile': (DATA, OUTPUT, STAGE, PROGRAMS, EFFORT, BATCH, COMPILE_TIMEOUT, REPORTS),
+  'card': (DATA, SPLIT, OUTPUT),
   'export': (WEIGHTS, DECODE),  # export accepts --weights to report that it takes one checkpoint
 }
 # Modes that several processes run together, and the flags that connect these.
@@ -192,6 +199,7 @@ _INSTEAD = {
   'predict': {**_OF_CHECKPOINT, 'output': 'captions are printed, so redirect them: > FILE'},
   'compile': {'workdir': 'nothing is trained', 'decode': 'set --config.decode.KEY'},
   'export': _OF_CHECKPOINT,
+  'card': {**_OF_CHECKPOINT, 'decode': 'its scores are those of the last evaluation'},
 }
 
 

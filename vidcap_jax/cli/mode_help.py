@@ -44,8 +44,11 @@ ABOUT = {
   'export': 'Writes the decoder of a checkpoint for programs that have JAX but not this project.',
   'compile': "Compiles a run's programs for chips that are not there, and reports memory, time and "
   'what devices exchange.',
+  'card': 'Writes a page about a run as Markdown: model, data, scores with 95 % intervals, what it '
+  'is not good at, training, and how to use it. Its captions are those of the last evaluation.',
 }
 EXAMPLES = {
+  'card': ('--checkpoint=runs/mine', '--checkpoint=runs/mine --split=val --output=mine.md'),
   'train': (
     '--config=configs/quickstart.py:tiny --workdir=runs/first',
     '--config=configs/msrvtt1000.py --config.data.dir=data/mine --workdir=runs/mine '

@@ -27,6 +27,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.inference import export, predict
 from vidcap_jax.inference.members import find_members, restore_members
+from vidcap_jax.studies import card
 from vidcap_jax.training import train
 from vidcap_jax.training.ledger import process_began
 
@@ -110,17 +111,37 @@ def predict_mode() -> int:
 
 def export_mode() -> int:
   """Exports the decoder of a checkpoint for other programs."""
-  if jax.process_count() > 1:  # all would write the same folder
-    raise UserError(
-      f'--mode=export runs in one process, not in {jax.process_count()}: start it once, outside '
-      'the job'
-    )
+  _require_one_process('export')
   paths, _ = _checkpoints()
   if len(paths) > 1:
     raise UserError('--mode=export takes one checkpoint, not an ensemble')
   (first,) = _restored(paths, _mesh())
   export.export(first, pathlib.Path(required(command_line.OUTPUT)))
   return 0
+
+
+def card_mode() -> int:
+  """Writes the page of a run."""
+  _require_one_process('card')
+  paths, _ = _checkpoints()
+  if len(paths) > 1:
+    raise UserError('--mode=card takes one checkpoint, not an ensemble')
+  given, data, split = command_line.OUTPUT.value, command_line.DATA.value, command_line.SPLIT.value
+  if given is not None:
+    files.check_output('--output', required(command_line.OUTPUT))
+  (restored,) = _restored(paths, _mesh())
+  log = functools.partial(print, file=sys.stderr, flush=True)
+  print(card.write(restored, data, split, given, log))
+  return 0
+
+
+def _require_one_process(mode: str) -> None:
+  """UserError in a job of several processes, which would all write the same files."""
+  if jax.process_count() > 1:
+    raise UserError(
+      f'--mode={mode} runs in one process, not in {jax.process_count()}: start it once, outside '
+      'the job'
+    )
 
 
 def _mesh() -> Mesh:
@@ -150,6 +171,7 @@ RUN = {
   'predict': predict_mode,
   'export': export_mode,
   'compile': compile_mode,
+  'card': card_mode,
 }
 
 # The flag that names a mode's output folder.
@@ -159,4 +181,5 @@ RESULTS = {
   'predict': None,
   'export': '--output',
   'compile': '--output',
+  'card': '--output',
 }

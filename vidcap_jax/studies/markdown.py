@@ -1,6 +1,7 @@
 """Markdown: tables, and the block of a page that a command writes again."""
 
 import pathlib
+import re
 from collections.abc import Collection, Sequence
 
 from vidcap_jax.errors import UserError
@@ -26,9 +27,7 @@ def table(rows: Sequence[Sequence[str]], left: Collection[int]) -> str:
 
 def escaped(text: str) -> str:
   """A text from data, such as a caption, as Markdown shows it unchanged."""
-  for character in '\\`*_[]<>#|':
-    text = text.replace(character, f'\\{character}')
-  return text
+  return re.sub(r'[\\`*\[\]<>|]|(?<!\w)_|_(?!\w)', r'\\\g<0>', text)
 
 
 def _one_line(cell: str) -> str:

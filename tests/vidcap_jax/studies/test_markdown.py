@@ -17,7 +17,7 @@ def test_texts_are_aligned_left_and_numbers_right():
 
 
 def test_texts_of_data_are_no_markup():
-  assert markdown.escaped('a*b | <UNK> [x]') == r'a\*b \| \<UNK\> \[x\]'
+  assert markdown.escaped('a*b | <UNK> [x] _y_ a_b') == r'a\*b \| \<UNK\> \[x\] \_y\_ a_b'
 
 
 def test_only_the_block_of_a_page_changes(tmp_path):

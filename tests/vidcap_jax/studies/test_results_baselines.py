@@ -7,19 +7,15 @@ import pytest
 
 from tests import tiny
 from vidcap_jax.checkpoints import restore
-from vidcap_jax.distributed import mesh
-from vidcap_jax.evaluation import evaluate, metrics
+from vidcap_jax.evaluation import metrics
 from vidcap_jax.studies import results_baselines, results_rows
 
 
 @pytest.fixture(scope='module')
-def run(tiny_run, tmp_path_factory):
+def run(evaluated_run, tmp_path_factory):
   """A run that is evaluated on its validation split."""
   workdir = tmp_path_factory.mktemp('baselines') / 'run'
-  shutil.copytree(tiny_run, workdir)
-  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
-  with tiny.unscored_by_java():
-    evaluate.evaluate_command(restored, None, 'val', None)
+  shutil.copytree(evaluated_run, workdir)
   return workdir
 
 

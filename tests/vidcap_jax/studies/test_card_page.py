@@ -1,0 +1,67 @@
+"""The Markdown of a card."""
+
+import dataclasses
+
+from vidcap_jax.data.records import Video
+from vidcap_jax.studies import card_page
+from vidcap_jax.studies.card_contents import Card, Weakness
+from vidcap_jax.studies.results_baselines import Baselines
+
+REPORT = {
+  'references': True,
+  'videos': 3,
+  'data': {'hash': 'h'},
+  'CIDEr': 0.5,
+  'constant_CIDEr': 0.1,
+  'constant_caption': 'a | b',
+}
+GOODPUT = {'seconds': dict.fromkeys(card_page.PARTS, 0.0) | {'stepping': 90.0}, 'hardware': 'Chip'}
+
+
+def card_of(restored, **fields):
+  reports = {'val': REPORT}
+  card = Card(restored, None, reports, {}, None, None, Baselines({}, {}), '')
+  return dataclasses.replace(card, **fields)
+
+
+def test_scores_with_intervals_and_what_to_compare_them_with(restored):
+  nearest = {('h', 'val'): {'nearest: image': {'CIDEr': 0.3}}}
+  baselines = Baselines(nearest, {('', 'xe', 'val'): {'CIDEr': 0.2}})
+  intervals = {'val': {'CIDEr': (0.4, 0.6)}}
+  text = card_page.text(card_of(restored, intervals=intervals, baselines=baselines), GOODPUT)
+  assert '50.0 (40.0 to 60.0)' in text
+  (compared,) = [line for line in text.splitlines() if line.startswith('CIDEr on val')]
+  assert all(part in compared for part in ('10.0', r'a \| b', '30.0', '20.0'))
+  assert 'Chip' in text
+  assert 'stepping 1m30s' in text
+
+
+def test_a_run_without_scores_has_the_command_that_makes_them(restored):
+  text = card_page.text(card_of(restored, reports={}), {})
+  assert 'vidcap evaluate --checkpoint=runs/' in text
+  assert 'not recorded' in text
+
+
+def test_retrieval_is_shown_of_a_model_that_makes_no_captions(restored):
+  report = {'R@1': 0.125, 'R@5': 0.25, 'R@10': 0.5, 'rsum': 3.0}
+  text = card_page.text(card_of(restored, reports={'val': report}), {})
+  assert '0.125' in text
+  assert 'vidcap evaluate' not in text
+
+
+def test_weaknesses_are_shown_escaped(restored):
+  video = Video('v<1>', ('one | two',), {})
+  weakness = Weakness('val', [(video, '', 0.01)], [(3, 7, 0.2)], [('dog', 4)], [('x*', 2)], 0.25)
+  text = card_page.text(card_of(restored, weakness=weakness), {})
+  (row,) = [line for line in text.splitlines() if line.startswith(r'| v\<1\> ')]
+  assert ' '.join(row.split()) == r'| v\<1\> | 1 | (empty) | one \| two |'
+  assert '25 % of the videos' in text
+  assert '3 (20.0, 7 videos)' in text
+  assert 'dog (4)' in text
+  assert r'x\* (2)' in text
+
+
+def test_settings_that_differ_from_the_defaults_are_listed(restored):
+  rows = dict(card_page._settings_rows(restored.config.to_dict()))
+  assert rows['optimizer.learning_rate'] == '0.02'
+  assert not any(key.startswith(('model.', 'data.dir', 'log.')) for key in rows)
