@@ -57,7 +57,8 @@ def add_model(
 
   Args:
     c: the config.
-    name: temporal, spatial, stats, refocus, dual_afr, global2local or transformer.
+    name: temporal, spatial, stats, refocus, dual_afr, global2local, transformer or
+      updown.
     sequence: a vector for each frame.
     grid: a grid for each frame, of the same frames; ``spatial`` needs one.
     size: H, E, P and A of the papers' models; the Transformer's are those of its size ``small``.
@@ -70,6 +71,11 @@ def add_model(
       c.model.spatial_stream = cells
   elif name == 'transformer':
     return transformer_sizes.transformer(c, 'small', (frames, cells) if grid else (frames,))
+  elif name == 'updown':
+    c.model = common.temporal_spatial(common.base()).model
+    del c.model.variant, c.model.temporal_streams, c.model.spatial_stream
+    streams = {'global_streams': (frames,), 'attended_stream': cells or frames}
+    c.model.update({'name': name, **streams})
   elif name == 'stats':
     row = {'variant': 'stats', 'pooling': 'mean+ranked', 'features': cells or frames}
     c.model = stats_rows.stats(common.base(), row, (grid or sequence,)).model

@@ -11,6 +11,7 @@ Any other data set with a sequence stream called ``image`` trains with it too; d
 has the flags for other streams.
 
 Variants: ``model=transformer`` trains the Transformer with a warm-up and a rate of its own;
+``model=updown`` trains bottom-up and top-down attention, with frames as regions;
 ``model=stats|refocus|dual_afr|global2local`` trains another paper's model, as far as one
 sequence of vectors allows: STaTS with ranked attention over frames, the refocused encoder in its
 stages, dualAFR with this one layer, Global2Local's clip-frame attention with frames as clips.
@@ -33,7 +34,7 @@ from configs import common, comparisons, transformer_sizes
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
-  'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local', 'transformer'),
+  'model': ('temporal', 'stats', 'refocus', 'dual_afr', 'global2local', 'transformer', 'updown'),
   'recipe': ('xe', 'rl'),
 }
 STREAMS = (Stream('image', 'sequence', (None, 128), longest=50),)

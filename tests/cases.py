@@ -102,6 +102,12 @@ TRANSFORMER = {
   'decoder_layers': 2,
   'dropout': 0.5,
 }
+UPDOWN = {
+  'name': 'updown',
+  **SIZES,
+  'global_streams': ('audio', 'boxes'),
+  'attended_stream': 'boxes',
+}
 
 CASES = [
   Case('vanilla', {**VATEX, 'variant': 'vanilla'}, STREAMS),
@@ -208,6 +214,26 @@ CASES = [
     ('cross',),
     seed=8,
   ),
+  Case(
+    'transformer_of_a_set',
+    {
+      **TRANSFORMER,
+      'streams': ('image', 'i3d'),
+      'stream_activation': 'relu',
+      'stream_positions': False,
+      'norm': 'deviation',
+    },
+    {'image': (5, 4), **GRID},
+    ('cross',),
+    seed=8,
+  ),
+  Case('updown', UPDOWN, {'audio': (3,), 'boxes': (3, 4, 5)}, ('entries',)),
+  Case(
+    'updown_sequence',
+    {**UPDOWN, 'global_streams': ('image',), 'attended_stream': 'image'},
+    {'image': (5, 4)},
+    ('entries',),
+  ),
 ]
 
 # One or more cases of every model, with most of its parts; all other cases are marked slow.
@@ -220,4 +246,5 @@ EVERY_TIME = (
   'dual_afr-soft',
   'refocus',
   'transformer',
+  'updown',
 )

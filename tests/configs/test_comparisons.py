@@ -2,7 +2,7 @@
 
 import pytest
 
-from configs import comparisons, flickr8k, msrvtt_frames
+from configs import common, comparisons, flickr8k, msrvtt_frames
 from vidcap_jax import models
 from vidcap_jax.training.experiment import stage_config
 
@@ -31,6 +31,14 @@ def test_every_model_reads_the_cells_of_pictures():
     needs = models.build(stage_config(config, config.order[-1]).model, 9).config.needs
     assert set(needs.streams) <= {'image', 'cells'}
     assert 'cells' in needs.streams, name
+
+
+def test_updown_attends_to_cells_where_there_are_some():
+  for grid, attended in ((flickr8k.STREAMS[1], 'cells'), (None, 'image')):
+    model = comparisons.add_model(common.base(), 'updown', flickr8k.STREAMS[0], grid).model
+    assert (model.global_streams, model.attended_stream) == (('image',), attended)
+    assert set(models.build(model, 9).config.needs.streams) == {'image', attended}
+    assert {model[size] for size in comparisons.SIZES if size in model} == {256}
 
 
 def test_reinforcement_starts_from_the_last_stage_of_cross_entropy():

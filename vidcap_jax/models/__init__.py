@@ -21,6 +21,7 @@ from vidcap_jax.models.refocus import Refocus, RefocusConfig
 from vidcap_jax.models.stats import Stats, StatsConfig
 from vidcap_jax.models.temporal_spatial import TemporalSpatial, TemporalSpatialConfig
 from vidcap_jax.models.transformer import Transformer, TransformerConfig
+from vidcap_jax.models.updown import UpDown, UpDownConfig
 
 MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'dual_afr': (DualAFRConfig, DualAFR),
@@ -30,6 +31,7 @@ MODELS: Mapping[str, tuple[type, type[nn.Module]]] = {
   'stats': (StatsConfig, Stats),
   'temporal_spatial': (TemporalSpatialConfig, TemporalSpatial),
   'transformer': (TransformerConfig, Transformer),
+  'updown': (UpDownConfig, UpDown),
 }
 
 

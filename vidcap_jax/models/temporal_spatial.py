@@ -108,6 +108,12 @@ class Carry:
   c2: Array
   position: Array
 
+  @classmethod
+  def zeros(cls, B: int, S: int, H: int, dtype: jnp.dtype) -> 'Carry':
+    """The carry before the first word; cells are in at least float32."""
+    h, cell = (jnp.zeros((B, S, H), t) for t in (dtype, wide(dtype)))
+    return cls(h, cell, h, cell, jnp.zeros((B, S), jnp.int32))
+
 
 class TemporalSpatial(nn.Module):
   """The captioner; ``vidcap_jax.models.captioner`` describes the methods."""
@@ -175,11 +181,7 @@ class TemporalSpatial(nn.Module):
 
   def start(self, memory: Memory, S: int, L: int) -> Carry:
     """Zero states; S rows for each video."""
-    B, c = memory.mean.shape[0], self.config
-    cell_dtype = wide(c.dtype)
-    zeros = lambda dtype: jnp.zeros((B, S, c.hidden), dtype)  # noqa: E731
-    position = jnp.zeros((B, S), jnp.int32)
-    return Carry(zeros(c.dtype), zeros(cell_dtype), zeros(c.dtype), zeros(cell_dtype), position)
+    return Carry.zeros(memory.mean.shape[0], S, self.config.hidden, self.config.dtype)
 
   def embed(self, words: Array, noise=None) -> Array:
     """Words (…,) to their part of the attention LSTM's gates (…, 4H)."""

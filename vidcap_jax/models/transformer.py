@@ -28,6 +28,7 @@ from vidcap_jax.models.layers.dropout import drop, equal_masks
 from vidcap_jax.models.layers.transformer import (
   ACTIVATIONS,
   KERNEL_INIT,
+  NORMS,
   SHARDED_AXES,
   DecoderLayer,
   EncoderLayer,
@@ -55,6 +56,10 @@ class TransformerConfig:
     encoder_layers: 0 for projected features that the decoder attends to as they are.
     decoder_layers: at least 1.
     activation: relu | gelu, of the feed-forward networks.
+    stream_activation: none | relu | gelu, of the projected streams.
+    stream_positions: whether entries have embeddings of their time and place; without them, a video
+      is a set.
+    norm: variance | deviation, what layer normalisations divide by, see ``layers/transformer.py``.
     tied: whether the matrix of the logits is the word embeddings; needs E = D.
     dropout: rate on the embedded entries and words, and on what each sublayer adds.
     dtype: of the computation; parameters are ``param_dtype``.
@@ -70,6 +75,9 @@ class TransformerConfig:
   encoder_layers: int = 3
   decoder_layers: int = 3
   activation: str = 'gelu'
+  stream_activation: str = 'none'
+  stream_positions: bool = True
+  norm: str = 'variance'
   tied: bool = False
   dropout: float = 0.1
   dtype: jnp.dtype = jnp.float32
@@ -88,9 +96,13 @@ class TransformerConfig:
         'model.encoder_layers must be at least 0 and model.decoder_layers at least 1, got '
         f'{self.encoder_layers} and {self.decoder_layers}'
       )
-    if self.activation not in ACTIVATIONS:
-      known = ', '.join(ACTIVATIONS)
-      raise ConfigError(f'model.activation {self.activation!r} is unknown; known: {known}')
+    for field, known in (
+      ('activation', (*ACTIVATIONS,)),
+      ('stream_activation', ('none', *ACTIVATIONS)),
+      ('norm', (*NORMS,)),
+    ):
+      if (value := getattr(self, field)) not in known:
+        raise ConfigError(f'model.{field} {value!r} is unknown; known: {", ".join(known)}')
     if self.tied and self.embed != self.hidden:
       raise ConfigError(
         f'model.tied: the logits use the word embeddings, so model.embed={self.embed} must be '
@@ -136,11 +148,15 @@ class StreamTokens(nn.Module):
 
   Attributes:
     features: D.
+    has_times: whether frames have embeddings of their time.
     has_places: whether the entries of a frame have embeddings of their place.
+    activation: none, or one of ``ACTIVATIONS``, of the projected entries.
   """
 
   features: int
+  has_times: bool
   has_places: bool
+  activation: str
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
 
@@ -156,10 +172,13 @@ class StreamTokens(nn.Module):
       name='project',
     )
     tokens = project(jnp.where(mask[..., None], x, jnp.zeros_like(x)))
+    if self.activation != 'none':
+      tokens = ACTIVATIONS[self.activation](tokens)
     if mask.ndim == 1:
       return tokens[:, None], mask[:, None]
-    times = sinusoids(jnp.arange(mask.shape[1]), self.features, self.dtype)
-    tokens = tokens + times.reshape(1, -1, *(1,) * (mask.ndim - 2), self.features)
+    if self.has_times:
+      times = sinusoids(jnp.arange(mask.shape[1]), self.features, self.dtype)
+      tokens = tokens + times.reshape(1, -1, *(1,) * (mask.ndim - 2), self.features)
     if mask.ndim == 3 and self.has_places:
       shape = (mask.shape[2], self.features)
       places = self.param('places', EMBEDDING_INIT, shape, self.param_dtype)
@@ -176,12 +195,16 @@ class VideoEncoder(nn.Module):
   def setup(self):
     c = self.config
     dtypes = {'dtype': c.dtype, 'param_dtype': c.param_dtype}
+    has_order = c.stream_positions
     self.streams = {
-      name: StreamTokens(c.hidden, name in c.streams, **dtypes) for name in c.all_streams
+      name: StreamTokens(
+        c.hidden, has_order, has_order and name in c.streams, c.stream_activation, **dtypes
+      )
+      for name in c.all_streams
     }
-    sizes = (c.hidden, c.heads, c.feed_forward, c.activation, c.dropout)
+    sizes = (c.hidden, c.heads, c.feed_forward, c.activation, c.dropout, c.norm)
     self.layers = [EncoderLayer(*sizes, **dtypes) for _ in range(c.encoder_layers)]
-    self.norm = LayerNorm(param_dtype=c.param_dtype)
+    self.norm = LayerNorm(c.norm, param_dtype=c.param_dtype)
 
   def __call__(self, inputs: Inputs, keep: Mapping[str, Array]) -> tuple[Array, Array]:
     """The tokens (B, N, D) of videos and their mask (B, N).
@@ -223,11 +246,11 @@ class Transformer(nn.Module):
     self.words = Embed(c.vocab_size, c.embed, embedding_init=words_init, **dtypes)
     if c.embed != c.hidden:
       self.word_project = StepDense(c.hidden, kernel_init=KERNEL_INIT, **dtypes)
-    sizes = (c.hidden, c.heads, c.feed_forward, c.activation, c.dropout)
+    sizes = (c.hidden, c.heads, c.feed_forward, c.activation, c.dropout, c.norm)
     self.decoder = [
       DecoderLayer('cross', *sizes, edit=c.edit, **dtypes) for _ in range(c.decoder_layers)
     ]
-    self.norm = LayerNorm(param_dtype=c.param_dtype)
+    self.norm = LayerNorm(c.norm, param_dtype=c.param_dtype)
     if c.tied:
       self.output_bias = self.param(
         'output_bias', nn.initializers.zeros, (c.vocab_size,), c.param_dtype

@@ -12,10 +12,12 @@ def dense(p, x):
   return x @ p['kernel'] + p.get('bias', 0.0)
 
 
-def norm(p, x):
-  x = x - x.mean(axis=-1, keepdims=True)
-  deviation = np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-5)
-  return x / deviation * p['scale'] + p['bias']
+def norm(p, config, x):
+  if config.norm == 'deviation':
+    deviation = x.std(axis=-1, ddof=1, keepdims=True) + 1e-6
+  else:
+    deviation = np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+  return (x - x.mean(axis=-1, keepdims=True)) / deviation * p['scale'] + p['bias']
 
 
 def activate(name, x):
@@ -60,18 +62,20 @@ def position(t, features):
 
 def encoder_layer(p, config, x, valid):
   allowed = np.broadcast_to(valid, (len(x), len(x)))
-  y = norm(p['attention_norm'], x)
+  y = norm(p['attention_norm'], config, x)
   x = x + attend(p['attend'], y, y, allowed, config.heads)[0]
-  return x + feed(p['feed'], config.activation, norm(p['feed_norm'], x))
+  return x + feed(p['feed'], config.activation, norm(p['feed_norm'], config, x))
 
 
 def decoder_layer(p, config, x, video, valid):
-  y = norm(p['self_norm'], x)
+  y = norm(p['self_norm'], config, x)
   x = x + attend(p['self_attend'], y, y, np.tri(len(x), dtype=bool), config.heads)[0]
   allowed = np.broadcast_to(valid, (len(x), len(video)))
-  y, weights = attend(p['cross_attend'], norm(p['cross_norm'], x), video, allowed, config.heads)
+  y, weights = attend(
+    p['cross_attend'], norm(p['cross_norm'], config, x), video, allowed, config.heads
+  )
   x = x + y
-  return x + feed(p['feed'], config.activation, norm(p['feed_norm'], x)), weights
+  return x + feed(p['feed'], config.activation, norm(p['feed_norm'], config, x)), weights
 
 
 def encode(params, config, features, masks):
@@ -82,16 +86,18 @@ def encode(params, config, features, masks):
     x, mask = features[name], masks[name]
     for index in np.ndindex(mask.shape):
       token = dense(of_stream['project'], x[index] if mask[index] else np.zeros(x.shape[-1]))
-      if len(index) >= 1:
+      if config.stream_activation != 'none':
+        token = activate(config.stream_activation, token)
+      if len(index) >= 1 and config.stream_positions:
         token = token + position(index[0], config.hidden)
-      if len(index) == 2 and name in config.streams:
+      if len(index) == 2 and name in config.streams and config.stream_positions:
         token = token + of_stream['places'][index[1]]
       tokens.append(token)
       valid.append(mask[index])
   x, valid = np.array(tokens), np.array(valid)
   for i in range(config.encoder_layers):
     x = encoder_layer(p[f'layers_{i}'], config, x, valid)
-  return norm(p['norm'], x), valid
+  return norm(p['norm'], config, x), valid
 
 
 def logits(params, config, features, masks, words):
@@ -109,7 +115,7 @@ def logits(params, config, features, masks, words):
   x = x + np.array([position(t, config.hidden) for t in range(len(words))])
   for i in range(config.decoder_layers):
     x, weights = decoder_layer(params[f'decoder_{i}'], config, x, video, valid)
-  x = norm(params['norm'], x)
+  x = norm(params['norm'], config, x)
   if config.tied:
     return x @ params['words']['embedding'].T + params['output_bias'], weights
   return dense(params['output'], x), weights

@@ -21,13 +21,14 @@ from vidcap_jax.decoding.unroll import sample_on_tape, shift_right, teacher_forc
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.attention_axes import AttentionAxes
 from vidcap_jax.models.captioner import Inputs, Noise, bind, init_params
+from vidcap_jax.models.layers.transformer import LayerNorm
 from vidcap_jax.models.transformer import Transformer, TransformerConfig
 from vidcap_jax.objectives.word_log_probs import token_log_probs
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 
-NAMES = ('transformer', 'transformer_all_kinds', 'transformer_tied')
-PLAIN, ALL_KINDS, TIED = NAMES
+NAMES = ('transformer', 'transformer_all_kinds', 'transformer_tied', 'transformer_of_a_set')
+PLAIN, ALL_KINDS, TIED, OF_A_SET = NAMES
 SMALL = 'small'  # less to compile
 ONE_LAYER_EACH = Case(
   SMALL, {**TRANSFORMER, 'decoder_layers': 1}, {'image': (5, 4)}, ('cross',), seed=8
@@ -219,6 +220,26 @@ def test_times_and_cells_have_an_order_and_regions_have_none():
     assert (difference > 1e-4) if has_order else (difference < 1e-5), (name, axis)
 
 
+def test_without_positions_a_video_is_a_set():
+  made = setup(OF_A_SET)
+  expected = made.logits(made.inputs)
+  for name, axis in (('image', 1), ('i3d', 1), ('i3d', 2)):
+    np.testing.assert_allclose(
+      made.logits(permuted(made.inputs, name, axis)), expected, rtol=0, atol=1e-5
+    )
+  assert not [name for name in shapes_of(made.params) if name.endswith('places')]
+
+
+def test_the_norm_by_deviation_of_equal_channels():
+  """They become zeros, with a finite gradient."""
+  norm = LayerNorm('deviation')
+  params = norm.init(jax.random.key(0), np.ones((1, 4), np.float32))
+  x = np.array([[3, 3, 3, 3], [1, 2, 3, 4]], np.float32)
+  np.testing.assert_array_equal(norm.apply(params, x)[0], 0)
+  grads = jax.grad(lambda x: jnp.square(norm.apply(params, x)).sum())(x)
+  assert np.isfinite(grads).all()
+
+
 def test_streams_of_equal_features_differ_by_their_type():
   config = TransformerConfig(V, streams=('a', 'b'), **ONE_LAYER)
   features = np.random.default_rng(0).normal(size=(1, 3, 4)).astype(np.float32)
@@ -382,6 +403,8 @@ def test_needs_and_attentions():
     ({'decoder_layers': 0}, 'model.decoder_layers.* 0$'),
     ({'encoder_layers': -1}, 'model.encoder_layers.* -1 and 3'),
     ({'activation': 'tanh'}, "model.activation 'tanh'.*gelu, relu"),
+    ({'stream_activation': 'tanh'}, "model.stream_activation 'tanh'.*none, gelu, relu"),
+    ({'norm': 'layer'}, "model.norm 'layer'.*variance, deviation"),
     ({'tied': True, 'embed': 300}, 'model.tied.*model.embed=300.*model.hidden=512'),
   ],
 )

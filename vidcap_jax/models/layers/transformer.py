@@ -42,12 +42,37 @@ def sinusoids(positions: Array, features: int, dtype: jnp.dtype) -> Array:
   return both[..., :features].astype(dtype)
 
 
+def _by_variance(centred: Array) -> Array:
+  variance = jnp.square(centred).mean(axis=-1, keepdims=True)
+  return centred * jax.lax.rsqrt(variance + 1e-5)
+
+
+def _by_deviation(centred: Array) -> Array:
+  total = jnp.square(centred).sum(axis=-1, keepdims=True)
+  is_zero = total == 0  # where the gradient of the root would be NaN
+  deviation = jnp.sqrt(jnp.where(is_zero, jnp.ones_like(total), total) / (centred.shape[-1] - 1))
+  return jnp.where(is_zero, jnp.zeros_like(centred), centred / (deviation + 1e-6))
+
+
+# What a layer normalisation divides x - mean(x) by.
+NORMS: Mapping[str, Callable[[Array], Array]] = {
+  'variance': _by_variance,  # the root of the variance + 1e-5, as torch's LayerNorm
+  # the sample's standard deviation (of D - 1 degrees of freedom) + 1e-6, as "The Annotated
+  # Transformer" (Rush 2018) and code that is derived from it
+  'deviation': _by_deviation,
+}
+
+
 class LayerNorm(nn.Module):
   """Layer normalisation in at least float32, whatever dtype it reads and returns.
 
   ``nn.LayerNorm`` mixes dtypes, which strict promotion refuses in float64.
+
+  Attributes:
+    norm: one of ``NORMS``.
   """
 
+  norm: str = 'variance'
   param_dtype: jnp.dtype = jnp.float32
 
   @nn.compact
@@ -57,9 +82,7 @@ class LayerNorm(nn.Module):
     scale = self.param('scale', nn.initializers.ones, D, self.param_dtype)
     bias = self.param('bias', nn.initializers.zeros, D, self.param_dtype)
     centred = at_least_float32(x)
-    centred = centred - centred.mean(axis=-1, keepdims=True)
-    variance = jnp.square(centred).mean(axis=-1, keepdims=True)
-    y = centred * jax.lax.rsqrt(variance + 1e-5)
+    y = NORMS[self.norm](centred - centred.mean(axis=-1, keepdims=True))
     last = (1,) * (x.ndim - 1) + D
     return (y * scale.reshape(last) + bias.reshape(last)).astype(x.dtype)
 
@@ -142,6 +165,7 @@ class EncoderLayer(nn.Module):
     feed_forward: F, channels inside the feed-forward network.
     activation: one of ``ACTIVATIONS``.
     dropout: rate on what each sublayer adds.
+    norm: one of ``NORMS``.
   """
 
   features: int
@@ -149,14 +173,15 @@ class EncoderLayer(nn.Module):
   feed_forward: int
   activation: str
   dropout: float
+  norm: str = 'variance'
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
 
   def setup(self):
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
-    self.attention_norm = LayerNorm(param_dtype=self.param_dtype)
+    self.attention_norm = LayerNorm(self.norm, param_dtype=self.param_dtype)
     self.attend = MultiHeadAttention('', self.features, self.heads, **dtypes)
-    self.feed_norm = LayerNorm(param_dtype=self.param_dtype)
+    self.feed_norm = LayerNorm(self.norm, param_dtype=self.param_dtype)
     self.feed = FeedForward(self.feed_forward, self.activation, **dtypes)
 
   def __call__(self, x: Array, mask: Array, keep: Mapping[str, Array]) -> Array:
@@ -177,7 +202,7 @@ class DecoderLayer(nn.Module):
 
   Attributes:
     cross, edit: name and edit of the attention to the video, see ``attention.weigh``.
-    features, heads, feed_forward, activation, dropout: see ``EncoderLayer``.
+    features, heads, feed_forward, activation, dropout, norm: see ``EncoderLayer``.
   """
 
   cross: str
@@ -186,6 +211,7 @@ class DecoderLayer(nn.Module):
   feed_forward: int
   activation: str
   dropout: float
+  norm: str = 'variance'
   edit: Edit | None = None
   dtype: jnp.dtype = jnp.float32
   param_dtype: jnp.dtype = jnp.float32
@@ -193,11 +219,11 @@ class DecoderLayer(nn.Module):
   def setup(self):
     dtypes = {'dtype': self.dtype, 'param_dtype': self.param_dtype}
     sizes = (self.features, self.heads)
-    self.self_norm = LayerNorm(param_dtype=self.param_dtype)
+    self.self_norm = LayerNorm(self.norm, param_dtype=self.param_dtype)
     self.self_attend = MultiHeadAttention('', *sizes, **dtypes)
-    self.cross_norm = LayerNorm(param_dtype=self.param_dtype)
+    self.cross_norm = LayerNorm(self.norm, param_dtype=self.param_dtype)
     self.cross_attend = MultiHeadAttention(self.cross, *sizes, edit=self.edit, **dtypes)
-    self.feed_norm = LayerNorm(param_dtype=self.param_dtype)
+    self.feed_norm = LayerNorm(self.norm, param_dtype=self.param_dtype)
     self.feed = FeedForward(self.feed_forward, self.activation, **dtypes)
 
   def video(self, x: Array) -> KeysValues:
