@@ -18,7 +18,7 @@ from data_prep.dataset import flag_values
 from data_prep.dataset.builder import ShardBuilder, build
 from data_prep.dataset.options import Options
 from data_prep.report.summary import summary
-from vidcap_jax import annotations
+from vidcap_jax import annotations, command_errors
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.data.tokenizers import TOKENIZERS
 from vidcap_jax.errors import DataError, UserError, error_text
@@ -35,6 +35,7 @@ _EXAMPLES = """examples:
     --features=image=new_features/ --output=data/new"""
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = None) -> int:
   """Entry point; returns the exit code. ``build_shards``: as of ``builder.build``."""
   out = ''

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extractors, sampling, video_folder, weights
 from vidcap_jax.features.extract_folder import (
@@ -25,7 +26,7 @@ from vidcap_jax.features.extract_folder import (
   run_jobs,
   summary,
 )
-from vidcap_jax.files import check_output
+from vidcap_jax.files import check_input, check_output
 from vidcap_jax.program_name import program_name
 
 JobRunner = Callable[[ExtractionPlan], Results]  # extracts the jobs of a plan, e.g. elsewhere
@@ -112,14 +113,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     '(default: frames, if their names are numbered and they are in a folder below DIR; single '
     'pictures in DIR itself)',
   )
-  add(
-    '--output',
-    '--out',
-    dest='out',
-    required=True,
-    metavar='DIR',
-    help='folder for NAME/VIDEOID.npy',
-  )
+  add('--output', '--out', required=True, metavar='DIR', help='folder for NAME/VIDEOID.npy')
   add(
     '--streams',
     default='image:efficientnet_lite0',
@@ -149,9 +143,8 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _plan(args: argparse.Namespace) -> ExtractionPlan:
-  if not args.videos:
-    raise ExtractError('--videos=: an empty path; give a folder, a list or a file')
-  check_output('--output', args.out, folder=True)
+  check_input('--videos', args.videos, 'a folder, a list or a file')
+  check_output('--output', args.output, folder=True)
   weights.set_paths(dict(_pair(part) for part in filter(None, args.weights.split(','))))
   given = {base: vars(args)[base] for base in sampling.BASES if vars(args)[base] is not None}
   streams = extractors.describe_all(parse_streams(args.streams), given)
@@ -159,7 +152,7 @@ def _plan(args: argparse.Namespace) -> ExtractionPlan:
   videos = video_folder.find_videos(args.videos, video_folder.PictureRules(args.pictures, rate))
   if kinds := video_folder.describe(videos):
     print(f'{args.videos}: {kinds}')
-  return plan_extraction(videos, streams, args.out)
+  return plan_extraction(videos, streams, args.output)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -169,6 +162,7 @@ def _pair(text: str) -> tuple[str, str]:
   return name, path
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None, run_elsewhere: JobRunner | None = None) -> int:
   """Entry point; returns the exit code.
 
@@ -186,13 +180,15 @@ def main(argv: Sequence[str] | None = None, run_elsewhere: JobRunner | None = No
     else:
       results = run_jobs(plan, args.workers, args.pool or default_pool())
     outcome = collect(plan, results)
+  except BrokenPipeError:  # of stdout
+    raise
   except (ValueError, ModuleNotFoundError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except KeyboardInterrupt:
     print('interrupted; run the same command again to resume', file=sys.stderr)
     return 130
-  print(summary(outcome, args.out))
+  print(summary(outcome, args.output))
   return 1 if outcome.failed else 0
 
 

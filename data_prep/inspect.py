@@ -15,15 +15,18 @@ from data_prep.report import page
 from data_prep.report.findings import Findings, Rows, broken, sections
 from data_prep.report.survey import broken_shards, survey_split
 from data_prep.report.thumbnails import make_thumbnails
+from vidcap_jax import command_errors
 from vidcap_jax.annotations.splits import read_id_map
 from vidcap_jax.data.schema import read_manifest
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.files import check_input
 from vidcap_jax.program_name import program_name
 from vidcap_jax.progress import progress
 
 PAGE = 'inspect.html'
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   parser = make_parser()
@@ -32,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.error(f'--words={args.words}: 0 or more')
   file = pathlib.Path(args.directory) / PAGE if args.html is None else pathlib.Path(args.html)
   try:
+    check_input('DIR', args.directory, 'the folder of a data set')
     findings = survey(args.directory, verify=args.verify, samples=args.samples)
     thumbnails = None
     if args.videos:
@@ -39,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
       ids = [s.video_id for split in findings.surveys.values() for s in split.samples]
       each = progress(ids, len(ids), 'decoding videos')
       thumbnails = make_thumbnails(args.videos, each, aliases)
-  except (DataError, ModuleNotFoundError) as error:
+  except (UserError, ModuleNotFoundError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   except OSError as error:

@@ -1,6 +1,7 @@
 """Configs as a run saves them, their differences, and the settings that no stage can change."""
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -103,12 +104,21 @@ def as_saved(config: ConfigDict) -> dict:
 def differences(one: Mapping, other: Mapping) -> dict[str, tuple[Any, Any]]:
   """Dotted name -> both values, of all that are not equal; ``ABSENT`` where a config lacks it.
 
+  Two spellings of a path, such as ``data/mine`` and ``./data/mine/``, are equal.
+
   Args:
     one, other: nested dicts, as from ``as_saved``.
   """
   a, b = _flat(one), _flat(other)
   both = {key: (a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys())}
-  return {key: (x, y) for key, (x, y) in both.items() if x != y}
+  return {key: (x, y) for key, (x, y) in both.items() if _comparable(x) != _comparable(y)}
+
+
+def _comparable(value: Any) -> Any:
+  """A value with one spelling for each path; text without a slash stays as it is."""
+  if isinstance(value, list | tuple):
+    return [_comparable(item) for item in value]
+  return os.path.normpath(value) if isinstance(value, str) and '/' in value else value
 
 
 def run_settings(changes: Mapping) -> list[str]:

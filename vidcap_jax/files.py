@@ -110,6 +110,21 @@ def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
     ) from None
 
 
+def check_input(flag: str, path: epath.PathLike, wanted: str) -> None:
+  """Checks that a path to read is not empty, as of an unset shell variable.
+
+  Args:
+    flag: the flag with the path, for the message.
+    path: the path; pathlib would take an empty one for the current folder.
+    wanted: what the path names, for the message.
+
+  Raises:
+    UserError: it is empty.
+  """
+  if not os.fspath(path):
+    raise UserError(f'{flag}=: an empty path; give {wanted}')
+
+
 @contextlib.contextmanager
 def named(path: epath.PathLike) -> Iterator[None]:
   """Sets the file name of an OSError that has none, as those of a full disk."""
@@ -125,18 +140,22 @@ def named(path: epath.PathLike) -> Iterator[None]:
 def locked(folder: epath.PathLike) -> Iterator[None]:
   """Locks a folder, which is created if missing; does nothing in an object store.
 
-  The lock ends with the process.
+  The lock ends with the process. After a user's error, folders that were created here are removed
+  if they hold nothing else.
 
   Raises:
     UserError: another process holds the lock.
   """
-  epath.Path(folder).mkdir(parents=True, exist_ok=True)
   if not is_local(folder):
+    epath.Path(folder).mkdir(parents=True, exist_ok=True)
     yield
     return
+  path = pathlib.Path(folder)
+  created = [each for each in (path, *path.parents) if not each.exists()]
+  path.mkdir(parents=True, exist_ok=True)
   import fcntl  # does not exist on Windows
 
-  with pathlib.Path(folder, LOCK).open('a') as file:
+  with (path / LOCK).open('a') as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -146,7 +165,15 @@ def locked(folder: epath.PathLike) -> Iterator[None]:
       ) from None
     except OSError:  # the disk has no locks
       pass
-    yield
+    try:
+      yield
+    except UserError:
+      if created and [each.name for each in path.iterdir()] == [LOCK]:
+        (path / LOCK).unlink()
+        with contextlib.suppress(OSError):  # another process begins there
+          for each in created:
+            each.rmdir()
+      raise
 
 
 @contextlib.contextmanager

@@ -13,12 +13,12 @@ On several machines the same command is started on each; see docs/distributed.md
 """
 
 import os
-import signal
 import sys
 from typing import NoReturn
 
 from absl import app, flags, logging
 
+from vidcap_jax import command_errors
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import MODE
 from vidcap_jax.cli.restart import restart_advice
@@ -69,8 +69,8 @@ def main(argv: list[str]) -> int:
     print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
   except BrokenPipeError:  # the reader of the captions has closed the pipe, e.g. head
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second error at exit
-    return 0 if MODE.value == 'predict' else 128 + signal.SIGPIPE  # as a shell reports it
+    command_errors.discard_output()
+    return 0 if MODE.value == 'predict' else command_errors.PIPE_CLOSED
   except KeyboardInterrupt:
     again = f'; {restart_advice()}' if MODE.value == 'train' else ''
     print(f'Ctrl-C: ended{again}', file=sys.stderr)

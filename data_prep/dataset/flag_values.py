@@ -85,7 +85,7 @@ def to_options(flags: Mapping[str, Any]) -> Options:
   if given.get('vocabulary') and own:
     raise DataError(f'--vocabulary brings its own {", ".join(own)}; leave --{own[0]} out')
   values: dict[str, Any] = dict(given)
-  values['annotations'] = _paths(given['annotations'])
+  values['annotations'] = _paths('--annotations', given['annotations'])
   values['features'] = _pairs('--features', given['features'])
   if 'match' in given:
     values['match'] = tuple(rule for rule in _items(given['match']) if rule not in ('', 'none'))
@@ -105,11 +105,14 @@ def _items(given: str | Sequence[str]) -> list[str]:
   return given.split(',') if isinstance(given, str) else list(given)
 
 
-def _paths(given: str | Sequence[str]) -> tuple[str, ...]:
+def _paths(flag: str, given: str | Sequence[str]) -> tuple[str, ...]:
   # A comma may be part of a file's name.
-  if not isinstance(given, str) or pathlib.Path(given).exists():
-    return (given,) if isinstance(given, str) else tuple(given)
-  return tuple(filter(None, given.split(',')))
+  if isinstance(given, str) and pathlib.Path(given).exists():
+    given = [given]
+  paths = tuple(filter(None, _items(given)))
+  if not paths:
+    raise DataError(f'{flag}=: an empty path; give a file, several or a folder')
+  return paths
 
 
 def _pairs(option: str, given: str | Mapping[str, str]) -> dict[str, str]:

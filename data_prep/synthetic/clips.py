@@ -19,6 +19,7 @@ from data_prep import extract
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic import render, shapes
 from data_prep.synthetic.recipe import check_recipe
+from vidcap_jax import command_errors
 from vidcap_jax.data.schema import MANIFEST_NAME
 from vidcap_jax.errors import DataError
 from vidcap_jax.features import extract_folder, extractors, video_decoder
@@ -189,14 +190,8 @@ def _parser() -> argparse.ArgumentParser:
     epilog='extractors: ' + ', '.join(extractors.REGISTRY),
   )
   add = parser.add_argument
-  add(
-    '--output',
-    '--out',
-    dest='out',
-    required=True,
-    metavar='DIR',
-    help='folder for clips, features and data set',
-  )
+  about = 'folder for clips, features and data set'
+  add('--output', '--out', required=True, metavar='DIR', help=about)
   add('--videos', type=int, default=VIDEOS, help='number of clips (default: %(default)s)')
   add('--seed', type=int, default=0, help='of clips and captions (default: %(default)s)')
   add('--captions', type=int, default=CAPTIONS, help='per clip (default: %(default)s)')
@@ -210,12 +205,13 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   args = _parser().parse_args(argv)
   try:
     data_set = prepare(
-      args.out,
+      args.output,
       extract.parse_streams(args.streams),
       args.videos,
       args.seed,

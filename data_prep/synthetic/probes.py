@@ -19,6 +19,7 @@ import numpy as np
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic.probe_clips import PROBES, SIZES, clips
 from data_prep.synthetic.recipe import check_recipe
+from vidcap_jax import command_errors
 from vidcap_jax.errors import DataError
 from vidcap_jax.files import write_text
 
@@ -86,6 +87,7 @@ def read_truth(data_set: str | pathlib.Path) -> dict[str, dict]:
   return json.loads(path.read_text())
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   parser = argparse.ArgumentParser(
@@ -96,18 +98,12 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   add = parser.add_argument
   add('--probe', required=True, metavar='NAME', help=', '.join(PROBES))
-  add(
-    '--output',
-    '--out',
-    dest='out',
-    required=True,
-    metavar='DIR',
-    help='folder for features, truth and data set',
-  )
+  about = 'folder for features, truth and data set'
+  add('--output', '--out', required=True, metavar='DIR', help=about)
   add('--seed', type=int, default=0, help='of prototypes and clips (default: %(default)s)')
   args = parser.parse_args(argv)
   try:
-    data_set = prepare(args.out, args.probe, args.seed)
+    data_set = prepare(args.output, args.probe, args.seed)
   except (DataError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

@@ -25,6 +25,15 @@ def test_differences_by_dotted_name():
   }
 
 
+def test_paths_may_be_written_in_several_ways():
+  one = {'data': {'dir': 'data/mine'}, 'features': {'image': 'image/'}, 'files': ['a/b', 'c']}
+  other = {'data': {'dir': './data/mine/'}, 'features': {'image': 'image'}, 'files': ('a//b', 'c')}
+  assert differences(one, other) == {}
+  other['data']['dir'], other['files'] = 'mine/', ['a/b', 'c.']
+  assert [*differences(one, other)] == ['data.dir', 'files']
+  assert [*differences({'dir': ''}, {'dir': './'})] == ['dir']
+
+
 def test_tuples_are_saved_as_lists():
   config = ConfigDict({'streams': ('image', 'motion')})
   assert as_saved(config) == {'streams': ['image', 'motion']}

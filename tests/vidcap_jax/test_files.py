@@ -39,6 +39,23 @@ def test_a_locked_folder_is_refused(tmp_path, bucket):
       assert bucket.names() == []
 
 
+def test_an_error_leaves_no_folder_that_holds_only_the_lock(tmp_path):
+  with pytest.raises(UserError), files.locked(tmp_path / 'new' / 'work'):
+    raise UserError('batch_size')
+  assert list(tmp_path.iterdir()) == []
+  work = tmp_path / 'work'
+  work.mkdir()  # by the user
+  with pytest.raises(UserError), files.locked(work):
+    raise UserError('batch_size')
+  assert work.is_dir()
+
+
+def test_an_empty_path_to_read():
+  files.check_input('--videos', 'a', 'a folder')
+  with pytest.raises(UserError, match='--videos=: an empty path.*a folder'):
+    files.check_input('--videos', '', 'a folder')
+
+
 def test_absolute_paths(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   assert files.absolute('work') == epath.Path(tmp_path / 'work')

@@ -141,7 +141,7 @@ class Annotations:
     if isinstance(captions, str):
       captions = (captions,)
     if not isinstance(captions, list | tuple) or not all(isinstance(c, str) for c in captions):
-      raise DataError(f'captions of {video_id!r} are neither a text nor a list of texts')
+      raise DataError('captions are neither a text nor a list of texts')
     video = self.videos.setdefault(video_id, AnnotatedVideo(video_id))
     if self._files:
       self._file_of.setdefault(video_id, self._files[-1])

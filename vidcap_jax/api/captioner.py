@@ -1,5 +1,6 @@
 """Loads checkpoints, and captions videos, pictures and features with them."""
 
+import dataclasses
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import jax
 
 from vidcap_jax.api import decoding, described, sources, word_attention
+from vidcap_jax.api.keywords import as_keywords, named_in_errors
 from vidcap_jax.api.sources import Features, PathLike
 from vidcap_jax.checkpoints.restore import Restored, with_decode
 from vidcap_jax.data.schema import Stream
@@ -16,7 +18,7 @@ from vidcap_jax.errors import ConfigError
 from vidcap_jax.inference import captioning
 from vidcap_jax.inference.members import find_members, joint_provenance, restore_members
 from vidcap_jax.inference.predict import BATCH, CaptionBatch, caption_inputs
-from vidcap_jax.inference.result import Results
+from vidcap_jax.inference.result import Result, Results
 from vidcap_jax.progress import progress as with_progress
 
 # Devices run one program at a time: two that exchange data between devices and are started by
@@ -24,6 +26,7 @@ from vidcap_jax.progress import progress as with_progress
 DEVICES = threading.RLock()
 
 
+@named_in_errors(elsewhere=decoding.SETTINGS)
 def load(
   checkpoint: PathLike | Sequence[PathLike],
   *,
@@ -108,6 +111,7 @@ class Captioner:
   def __repr__(self) -> str:
     return described.captioner_text(self.members, self.streams.values(), self._scores)
 
+  @named_in_errors(*decoding.SETTINGS)
   def caption(
     self,
     inputs: PathLike | Iterable[PathLike] | None = None,
@@ -182,7 +186,7 @@ class Captioner:
     if progress:
       first = 'compiling' if self._is_new(changes, attention) else ''
       results = with_progress(results, len(found), 'captioning', first=first)
-    return Results(results)
+    return Results(map(_in_keywords, results))
 
   def _is_new(self, changes: Mapping[str, Any], attention: bool) -> bool:
     """Whether this is the first call with these settings, which waits for the compiler."""
@@ -226,3 +230,11 @@ class Captioner:
       if (key := ('attention', reading)) not in self._compiled:
         self._compiled[key] = word_attention.make_explainer(members, self.batch_size)
       return self._compiled[key]
+
+
+def _in_keywords(result: Result) -> Result:
+  """A result whose error names the keywords of ``Captioner.caption`` in place of flags."""
+  if result.error is None:
+    return result
+  names = ('inputs', 'pictures', 'frame_rate')
+  return dataclasses.replace(result, error=as_keywords(result.error, names))

@@ -9,6 +9,7 @@ from data_prep.build import options_of
 from data_prep.dataset.builder import Report
 from data_prep.dataset.builder import build as build_data_set
 from data_prep.report.summary import summary
+from vidcap_jax.api.keywords import named_in_errors
 from vidcap_jax.api.sources import PathLike
 from vidcap_jax.data.schema import Manifest
 
@@ -38,6 +39,7 @@ class DataSet:
     return f'DataSet({str(self.folder)!r})\n{summary(self.manifest, self.report, str(self.folder))}'
 
 
+@named_in_errors('[a-z_]+')
 def build(
   *,
   format: str,

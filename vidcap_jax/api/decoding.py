@@ -1,9 +1,9 @@
 """The decoding settings of one call, from those of the checkpoint and the keywords given."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from vidcap_jax.api.keywords import unexpected
 from vidcap_jax.decoding.decode import CHECKPOINT_SETTINGS
 from vidcap_jax.errors import ConfigError
 
@@ -12,6 +12,8 @@ METHOD_OF = {
   **dict.fromkeys(('beam', 'groups', 'diversity', 'force', 'length_penalty'), 'beam'),
   **dict.fromkeys(('temperature', 'top_k', 'top_p'), 'sample'),
 }
+# The keywords of ``Captioner.caption`` that are decoding settings.
+SETTINGS = (*METHOD_OF, 'captions', 'method', 'min_length', 'no_repeat_ngram', *CHECKPOINT_SETTINGS)
 # Settings of a checkpoint that another method can't have.
 _ONLY_BEAM = {'groups': 1, 'force': ()}
 _ONLY_SEVERAL = {'n_best': 1}
@@ -40,9 +42,7 @@ def changes(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
   known = [*CHECKPOINT_SETTINGS, *saved]
   for key in given:
     if key not in known:
-      near = difflib.get_close_matches(key, [*known, 'captions'])
-      hint = f'did you mean {" or ".join(near)}?' if near else f'known: {", ".join(known)}'
-      raise TypeError(f'unexpected keyword argument {key!r}; {hint}')
+      raise TypeError(unexpected(key, [*known, 'captions']))
   methods = {key: METHOD_OF[key] for key in given if key in METHOD_OF}
   method = given.get('method') or next(iter(methods.values()), saved['method'])
   if 'method' not in given and not methods and method == 'greedy' and given.get('n_best', 1) != 1:

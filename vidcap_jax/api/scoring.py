@@ -8,6 +8,7 @@ from typing import Any
 
 from vidcap_jax.api import decoding, sources
 from vidcap_jax.api.captioner import DEVICES, Captioner
+from vidcap_jax.api.keywords import named_in_errors
 from vidcap_jax.api.sources import PathLike
 from vidcap_jax.checkpoints.restore import Restored, with_decode
 from vidcap_jax.distributed import runtime
@@ -50,6 +51,7 @@ class Scores(dict[str, Any]):
     self.folder = folder
 
 
+@named_in_errors(*decoding.SETTINGS)
 def evaluate(
   checkpoint: PathLike | Sequence[PathLike] | Captioner,
   *,
@@ -126,9 +128,10 @@ def _members(
   return [with_decode(member, changes) for member in members]
 
 
+@named_in_errors()
 def score(
   hypotheses: PathLike | Mapping[str, str] | Iterable[Result],
-  references: PathLike | Mapping[str, Sequence[str]],
+  references: PathLike | Mapping[str, str | Sequence[str]],
   *,
   metrics: Sequence[str] = METRICS,
   split: str | None = None,
@@ -142,7 +145,8 @@ def score(
 
   Args:
     hypotheses: the captions by video id, results of ``Captioner.caption``, or a file of captions.
-    references: each video's captions by its id, an annotation file, or a data set folder.
+    references: each video's captions, or its only one, by its id; an annotation file; or a data set
+      folder.
     metrics: any of BLEU, METEOR, ROUGE_L and CIDEr.
     split: score only this split of references in a file; a data set folder needs one.
     splits: a file {split: [ids]}, or a list of ids, in place of the references' own splits.

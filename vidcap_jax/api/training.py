@@ -12,6 +12,7 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from vidcap_jax import config_files, config_keys
+from vidcap_jax.api.keywords import named_in_errors
 from vidcap_jax.api.sources import PathLike
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import runtime
@@ -53,6 +54,7 @@ class Run:
     return f'Run({str(self.workdir)!r}, {score})'
 
 
+@named_in_errors()
 def train(config: PathLike | ConfigDict, workdir: PathLike, **overrides: Any) -> Run:
   """Trains all stages of a config and scores them; the same call resumes a run that was stopped.
 

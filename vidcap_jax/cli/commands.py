@@ -18,12 +18,12 @@ import importlib.util
 import os
 import pathlib
 import platform
-import signal
+import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
 
-from vidcap_jax import __version__
+from vidcap_jax import __version__, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.program_name import COMMAND
 
@@ -85,8 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.stdout.flush()
     return code
   except BrokenPipeError:  # the reader has closed the pipe, e.g. head
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # no second error at exit
-    return 128 + signal.SIGPIPE  # as a shell reports it
+    command_errors.discard_output()
+    return command_errors.PIPE_CLOSED
   except UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
@@ -105,6 +105,8 @@ def _run(name: str, *arguments: str) -> int:
     print(version_text())
   elif name == 'studies':
     return _run_study(arguments)
+  elif name.startswith('-'):
+    raise UserError(_flag_without_command((name, *arguments)))
   else:
     command = find_command(name)
     return _run_mode(command, arguments) if command.mode else _run_module(command, arguments)
@@ -196,6 +198,31 @@ def _run_mode(command: Command, arguments: Sequence[str]) -> int:
     print()
   module.run()
   return 0
+
+
+# Flags from which the subcommand that was left out can be told, the surest first.
+_COMMAND_OF_FLAG = {
+  'inputs': 'predict',
+  'topology': 'compile',
+  'hypotheses': 'score',
+  'annotations': 'build',
+  'videos': 'extract',
+  'config': 'train',
+  'workdir': 'train',
+  'checkpoint': 'evaluate',
+}
+
+
+def _flag_without_command(arguments: Sequence[str]) -> str:
+  """The message about a flag in place of a subcommand, with the whole command that may be meant."""
+  given = dict(argument.lstrip('-').partition('=')[::2] for argument in arguments)
+  known = (_COMMAND_OF_FLAG[flag] for flag in _COMMAND_OF_FLAG if flag in given)
+  meant = given.get('mode') or next(known, '')
+  hint = f'{COMMAND} --help lists them'
+  if meant in {command.name for command in COMMANDS}:
+    flags = [argument for argument in arguments if argument.lstrip('-').partition('=')[0] != 'mode']
+    hint = f'did you mean {shlex.join([COMMAND, meant, *flags])}?'
+  return f'{arguments[0]}: a command comes before flags; {hint}'
 
 
 def _unknown(kind: str, name: str, known: Sequence[str], lists_them: str) -> str:

@@ -182,8 +182,13 @@ class Sampling:
   top_p: float = 1.0
 
   def __post_init__(self):
-    if self.temperature <= 0 or self.top_k < 0 or not 0 < self.top_p <= 1:
-      raise ConfigError(f'sampling needs temperature > 0, top_k >= 0, 0 < top_p <= 1; got {self}')
+    for name, fits, range_text in (
+      ('temperature', self.temperature > 0, "above 0 (method 'greedy' takes the likeliest word)"),
+      ('top_k', self.top_k >= 0, 'at least 0'),
+      ('top_p', 0 < self.top_p <= 1, 'above 0 and at most 1'),
+    ):
+      if not fits:
+        raise ConfigError(f'decode.{name}={getattr(self, name)}: must be {range_text}')
 
 
 def filter_logits(logits: Array, sampling: Sampling) -> Array:

@@ -9,8 +9,8 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.errors import UserError, error_text
 from vidcap_jax.evaluation import meteor, scoring
 from vidcap_jax.evaluation.metrics import METRICS, Scores
 from vidcap_jax.files import check_output
@@ -64,6 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   arguments_given = make_parser().parse_args(arguments)
@@ -72,20 +73,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
   options = scoring.Options(**{name: getattr(arguments_given, name) for name in names})
   outputs = {'--json': arguments_given.json, '--per_video': arguments_given.per_video}
   log = functools.partial(print, file=sys.stderr)
-  try:
-    for flag, file in outputs.items():
-      if file:
-        check_output(flag, file)
-    scored = scoring.score_captions(
-      arguments_given.hypotheses, arguments_given.references, options, log
-    )
-    if arguments_given.json:
-      counts = {'different_references': scored.different} if scored.different else {}
-      _write(arguments_given.json, {**scored.corpus, 'videos': len(scored.per_video), **counts})
-    if arguments_given.per_video:
-      _write(arguments_given.per_video, scored.per_video)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error_text(error)}')
+  for flag, file in outputs.items():
+    if file:
+      check_output(flag, file)
+  scored = scoring.score_captions(
+    arguments_given.hypotheses, arguments_given.references, options, log
+  )
+  if arguments_given.json:
+    counts = {'different_references': scored.different} if scored.different else {}
+    _write(arguments_given.json, {**scored.corpus, 'videos': len(scored.per_video), **counts})
+  if arguments_given.per_video:
+    _write(arguments_given.per_video, scored.per_video)
   print(table(scored.corpus))
   print(f'{len(scored.per_video)} videos, {len(set(scored.captions.values()))} distinct captions')
 

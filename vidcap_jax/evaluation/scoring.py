@@ -22,6 +22,7 @@ from vidcap_jax.evaluation.metrics import (
   split_words,
 )
 from vidcap_jax.evaluation.zero_scores import zero_notes
+from vidcap_jax.files import check_input
 
 PathLike = str | os.PathLike[str]
 
@@ -54,7 +55,7 @@ class Scored:
 
 def score_captions(
   hypotheses: PathLike | Mapping[str, str],
-  references: PathLike | Mapping[str, Sequence[str]],
+  references: PathLike | Mapping[str, str | Sequence[str]],
   options: Options,
   log: Callable[[str], None],
 ) -> Scored:
@@ -62,7 +63,7 @@ def score_captions(
 
   Args:
     hypotheses: the captions by video id, or a file of them, see ``caption_files``.
-    references: each video's captions, or a file or data set with them.
+    references: each video's captions, or its only one, or a file or data set with them.
     options: how to score; all but ``metrics``, ``by_character`` and ``meteor_time_limit`` are for
       references in a file.
     log: called with what is odd about the references.
@@ -72,12 +73,17 @@ def score_captions(
     ConfigError: an unknown metric.
     MetricError: there is no Java, or a scoring program failed.
   """
+  for flag, path in (('--hypotheses', hypotheses), ('--references', references)):
+    if not isinstance(path, Mapping):
+      check_input(flag, path, 'a file')
   check_metrics(options.metrics)
   require_java()
   if not isinstance(hypotheses, Mapping):
     hypotheses = caption_files.read_hypotheses(os.fspath(hypotheses))
   if isinstance(references, Mapping):
-    by_video = references
+    by_video: Mapping[str, Sequence[str]] = {
+      v: [c] if isinstance(c, str) else c for v, c in references.items()
+    }
   else:
     by_video = _read_references(os.fspath(references), hypotheses, options)
   check_references(by_video)

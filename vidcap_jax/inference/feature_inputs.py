@@ -155,13 +155,14 @@ def from_arrays(provenance: FeatureProvenance, video_id: str, arrays: Mapping[st
   """
 
   def load(notes: list[str]) -> Video:
-    return Video(video_id, (), as_built(provenance, video_id, _checked_arrays(provenance, arrays)))
+    checked = _checked_arrays(provenance, video_id, arrays)
+    return Video(video_id, (), as_built(provenance, video_id, checked))
 
   return Input(video_id, video_id, load)
 
 
 def _checked_arrays(
-  provenance: FeatureProvenance, arrays: Mapping[str, Any]
+  provenance: FeatureProvenance, video_id: str, arrays: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
   """The arrays as numpy, by stream.
 
@@ -175,21 +176,21 @@ def _checked_arrays(
   if missing or unknown:
     near = [n for name in unknown for n in difflib.get_close_matches(name, streams, 1)]
     raise DataError(
-      'features: the model reads '
+      f'{video_id}: features: the model reads '
       + ', '.join(f'{s.name} {s.kind} {s.axes}' for s in streams.values())
       + (f'; missing: {", ".join(missing)}' if missing else '')
       + (f'; unknown: {", ".join(unknown)}' if unknown else '')
       + (f'; did you mean {" or ".join(near)}?' if near else '')
     )
-  return {name: _array(name, values) for name, values in arrays.items()}
+  return {name: _array(f'{video_id}: stream {name!r}', array) for name, array in arrays.items()}
 
 
-def _array(name: str, values: Any) -> np.ndarray:
-  """Values as a numpy array."""
+def _array(place: str, values: Any) -> np.ndarray:
+  """Values as a numpy array; ``place``, the video and the stream, is for messages."""
   try:
     array = np.asarray(values)
   except (TypeError, ValueError) as error:  # rows of different lengths, or no numbers
-    raise DataError(f'stream {name!r}: not an array: {error}') from None
+    raise DataError(f'{place}: not an array: {error}') from None
   return array.astype(np.float32) if array.dtype.name == 'bfloat16' else array
 
 

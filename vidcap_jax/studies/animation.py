@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from vidcap_jax import command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import UserError, VideoError
@@ -152,14 +153,12 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
-  try:
-    run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   print(options.output)
 
 

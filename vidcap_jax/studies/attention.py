@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from vidcap_jax import command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError, UserError
+from vidcap_jax.errors import ConfigError
 from vidcap_jax.program_name import program_name
 from vidcap_jax.studies import attention_figure, pages, videos
 from vidcap_jax.studies.drawing import figure, shown
@@ -123,14 +124,12 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
-  try:
-    failed = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  failed = run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   print(pathlib.Path(options.output) / 'index.html')
   if failed:
     sys.exit(1)

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import sanitise
 from vidcap_jax.files import check_output, write_json
@@ -243,23 +244,21 @@ def _measure(rows: Sequence[Row], options: argparse.Namespace) -> list[dict[str,
   return measured
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    rows = _rows(options)
-    if options.json:
-      check_output('--json', options.json)
-    if options.plot:
-      check_plot('--plot', options.plot)
-    measured = with_ratios(_measure(rows, options))
-    print(table(measured))
-    if options.json:
-      write_json(options.json, measured, ensure_ascii=False)
-    if options.plot:
-      plot(measured, options.plot)
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  rows = _rows(options)
+  if options.json:
+    check_output('--json', options.json)
+  if options.plot:
+    check_plot('--plot', options.plot)
+  measured = with_ratios(_measure(rows, options))
+  print(table(measured))
+  if options.json:
+    write_json(options.json, measured, ensure_ascii=False)
+  if options.plot:
+    plot(measured, options.plot)
   if all('problem' in row for row in measured):
     sys.exit(1)
 

@@ -11,16 +11,15 @@ steps and of waiting for their input, without compiling, validating and saving.
 import argparse
 import dataclasses
 import pathlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
-from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
-from vidcap_jax.studies.drawing import figure
+from vidcap_jax.studies.drawing import check_plot, figure
 from vidcap_jax.training.metric_log import read_metric_log
 
 METRICS = ('CIDEr', 'BLEU_4')
@@ -170,21 +169,19 @@ def make_parser() -> argparse.ArgumentParser:
     metavar='NAME,…',
     help=f'{", ".join(PLACES)}; default step',
   )
-  add('--output', '--out', dest='out', required=True, metavar='FILE', help='.png, .pdf or .svg')
+  add('--output', '--out', required=True, metavar='FILE', help='.png, .pdf or .svg')
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    check_output('--output', options.out)
-    if unknown := [by for by in options.by if by not in PLACES]:
-      raise UserError(f'--by={",".join(options.by)}: {unknown[0]!r} is none of {", ".join(PLACES)}')
-    panels = [Panel(options.kind, metric, by) for metric in options.metrics for by in options.by]
-    draw(names(workdirs(options.runs)), panels, options.out)
-  except (UserError, OSError, ValueError, ModuleNotFoundError) as error:
-    sys.exit(f'error: {error}')
+  check_plot('--output', options.output)
+  if unknown := [by for by in options.by if by not in PLACES]:
+    raise UserError(f'--by={",".join(options.by)}: {unknown[0]!r} is none of {", ".join(PLACES)}')
+  panels = [Panel(options.kind, metric, by) for metric in options.metrics for by in options.by]
+  draw(names(workdirs(options.runs)), panels, options.output)
 
 
 if __name__ == '__main__':

@@ -15,7 +15,8 @@ import pathlib
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from vidcap_jax.errors import ConfigError, DataError, UserError, VideoError, first_few
+from vidcap_jax import command_errors
+from vidcap_jax.errors import ConfigError, DataError, VideoError, first_few
 from vidcap_jax.features import video_stills
 from vidcap_jax.features.picture_files import Source
 from vidcap_jax.features.video import clock_of
@@ -234,13 +235,11 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   if options.markdown:
     print(options.markdown)
   if options.output:

@@ -15,10 +15,10 @@ intervals, and the agreement between raters.
 import argparse
 import pathlib
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.features import video, video_stills
 from vidcap_jax.features.picture_files import Source
@@ -171,13 +171,11 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    options.run(options)
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  options.run(options)
 
 
 if __name__ == '__main__':

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from vidcap_jax import command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data import pipeline
@@ -32,7 +33,7 @@ from vidcap_jax.data.records import SplitSource, VideoSource, open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError, DataError, UserError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import evaluate, metrics
 from vidcap_jax.evaluation.java import require_java
 from vidcap_jax.evaluation.meteor import Meteor
@@ -295,6 +296,7 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = make_parser()
@@ -305,32 +307,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ratios = [float(ratio) for ratio in options.ratios.split(',')]
   except ValueError:
     parser.error(f'--ratios={options.ratios}: comma-separated numbers expected')
-  try:
-    # Before the work: can the results be drawn and written?
-    if options.json:
-      check_output('--json', options.json)
-    if options.plot:
-      check_plot('--plot', options.plot)
-    checkpoint = restore.find_checkpoint(options.checkpoint)
-    restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
-    result = measure(
-      restored,
-      restored.data_folder(options.data),
-      options.split,
-      options.attention.split(','),
-      ratios,
-      options.metrics.split(','),
-      log=lambda line: print(line, file=sys.stderr, flush=True),
-    )
-    print(f'{result["checkpoint"]}, {options.split}, {result["videos"]} videos')
-    print(table(result))
-    if options.json:
-      text = json.dumps(result, indent=1) + '\n'
-      pathlib.Path(options.json).write_text(text, encoding='utf-8')
-    if options.plot:
-      plot(result, options.plot)
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  # Before the work: can the results be drawn and written?
+  if options.json:
+    check_output('--json', options.json)
+  if options.plot:
+    check_plot('--plot', options.plot)
+  checkpoint = restore.find_checkpoint(options.checkpoint)
+  restored = restore.restore(checkpoint, mesh.make_mesh(), options.decode)
+  result = measure(
+    restored,
+    restored.data_folder(options.data),
+    options.split,
+    options.attention.split(','),
+    ratios,
+    options.metrics.split(','),
+    log=lambda line: print(line, file=sys.stderr, flush=True),
+  )
+  print(f'{result["checkpoint"]}, {options.split}, {result["videos"]} videos')
+  print(table(result))
+  if options.json:
+    text = json.dumps(result, indent=1) + '\n'
+    pathlib.Path(options.json).write_text(text, encoding='utf-8')
+  if options.plot:
+    plot(result, options.plot)
 
 
 if __name__ == '__main__':

@@ -27,11 +27,10 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from vidcap_jax import config_files, models
+from vidcap_jax import command_errors, config_files, models
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
 from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
 from vidcap_jax.objectives.cross_entropy import own_word_ratio, read_sampling
 from vidcap_jax.program_name import program_name
@@ -235,21 +234,19 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    if options.json:
-      check_output('--json', options.json)
-    table, notes, problems = report(options.config)
-    print(render(table))
-    for note in notes:
-      print(f'starts anew: {note}')
-    if options.json:
-      content = json.dumps([dataclasses.asdict(row) for row in table], indent=1)
-      pathlib.Path(options.json).write_text(content + '\n')
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  if options.json:
+    check_output('--json', options.json)
+  table, notes, problems = report(options.config)
+  print(render(table))
+  for note in notes:
+    print(f'starts anew: {note}')
+  if options.json:
+    content = json.dumps([dataclasses.asdict(row) for row in table], indent=1)
+    pathlib.Path(options.json).write_text(content + '\n')
   if problems:
     sys.exit('\n'.join(f'error: {problem}' for problem in problems))
 

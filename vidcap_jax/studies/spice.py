@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import OPTIONS, MetricError, major_version, require_java, tail
 from vidcap_jax.files import check_output, write_json
@@ -243,22 +244,20 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    if options.json:
-      check_output('--json', options.json)
-    if options.plot:
-      check_plot('--plot', options.plot)
-    result = measure(options)
-    print(table(result))
-    if options.json:
-      write_json(options.json, result, ensure_ascii=False)
-    if options.plot:
-      plot(result, options.plot)
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  if options.json:
+    check_output('--json', options.json)
+  if options.plot:
+    check_plot('--plot', options.plot)
+  result = measure(options)
+  print(table(result))
+  if options.json:
+    write_json(options.json, result, ensure_ascii=False)
+  if options.plot:
+    plot(result, options.plot)
 
 
 if __name__ == '__main__':

@@ -14,9 +14,9 @@ import dataclasses
 import json
 import pathlib
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import as_typed, program_name
@@ -250,40 +250,38 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
-  try:
-    if options.paper is None:
-      if options.table or options.runs or options.json:
-        raise UserError('--table, --runs and --json need a --paper')
-      print(as_typed(listing.listing(papers())))
-      return
-    tables = read(options.paper, options.table)
-    if options.json:
-      check_output('--json', options.json)
-    found, problems = runs.find(options.runs) if options.runs else ([], [])
-    print(as_typed('\n\n'.join(render(table, found) for table in tables)))
-    if options.runs:
-      rows = [row for table in tables for row in table.rows]
-      fitting = {run.workdir for row in rows for run in measured(row, found)}
-      workdirs = {run.workdir for run in found}
-      total = len(workdirs) + len(problems)
-      print(f'\n{len(fitting)} of {total} runs in {options.runs} belong here')
-      if not total:
-        problems = [f'{options.runs}: no workdir in it (a folder with config.json)']
-      short = dict.fromkeys(run.workdir for run in found if run.config.variant.get('runlocal'))
-      problems += [f'{workdir}: a short :runlocal run' for workdir in short]
-    for problem in problems:
-      print(f'left out: {problem}')
-    if options.table is None:
-      lines = listing.lines(options.paper, papers()[options.paper])
-      print('\n'.join(['', 'Commands for its tables and figures:', *lines, listing.PLACEHOLDERS]))
-    if options.json:
-      text = json.dumps(as_json(tables, found), indent=1, ensure_ascii=False) + '\n'
-      pathlib.Path(options.json).write_text(text)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  if options.paper is None:
+    if options.table or options.runs or options.json:
+      raise UserError('--table, --runs and --json need a --paper')
+    print(as_typed(listing.listing(papers())))
+    return
+  tables = read(options.paper, options.table)
+  if options.json:
+    check_output('--json', options.json)
+  found, problems = runs.find(options.runs) if options.runs else ([], [])
+  print(as_typed('\n\n'.join(render(table, found) for table in tables)))
+  if options.runs:
+    rows = [row for table in tables for row in table.rows]
+    fitting = {run.workdir for row in rows for run in measured(row, found)}
+    workdirs = {run.workdir for run in found}
+    total = len(workdirs) + len(problems)
+    print(f'\n{len(fitting)} of {total} runs in {options.runs} belong here')
+    if not total:
+      problems = [f'{options.runs}: no workdir in it (a folder with config.json)']
+    short = dict.fromkeys(run.workdir for run in found if run.config.variant.get('runlocal'))
+    problems += [f'{workdir}: a short :runlocal run' for workdir in short]
+  for problem in problems:
+    print(f'left out: {problem}')
+  if options.table is None:
+    lines = listing.lines(options.paper, papers()[options.paper])
+    print('\n'.join(['', 'Commands for its tables and figures:', *lines, listing.PLACEHOLDERS]))
+  if options.json:
+    text = json.dumps(as_json(tables, found), indent=1, ensure_ascii=False) + '\n'
+    pathlib.Path(options.json).write_text(text)
 
 
 if __name__ == '__main__':

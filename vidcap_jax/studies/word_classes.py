@@ -15,17 +15,17 @@ import dataclasses
 import json
 import logging
 import pathlib
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from vidcap_jax import command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.distributed import mesh
-from vidcap_jax.errors import ConfigError, DataError, UserError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation.evaluate import check_streams
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
@@ -323,14 +323,12 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = make_parser().parse_args(arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
-  try:
-    run(options)
-  except (UserError, ModuleNotFoundError, OSError) as error:
-    sys.exit(f'error: {error}')
+  run(options)
 
 
 if __name__ == '__main__':

@@ -65,6 +65,15 @@ def test_other_options_need_overwrite(source, change):
   assert len(open_split(source / 'out', 'train')) == 3
 
 
+def test_another_spelling_of_a_path_is_no_difference(source):
+  build(options(source))
+  features = {'image': f'{source}/image/'}
+  assert build(options(source, features=features))[1].unchanged
+  with pytest.raises(DataError, match='min_count') as raised:
+    build(options(source, features=features, min_count=2))
+  assert 'image' not in str(raised.value).partition('Different')[2]
+
+
 def test_other_files_need_overwrite(source):
   build(options(source))
   np.save(source / 'image' / 'v3.npy', np.zeros((2, 4), np.float32))

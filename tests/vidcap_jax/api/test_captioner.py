@@ -118,7 +118,7 @@ def test_features_are_arrays_of_any_kind(captioner, array, inside):
   ('change', 'words'),
   [
     (lambda x: {'imag': x}, ['missing: image', 'unknown: imag', 'did you mean image']),
-    (lambda x: {}, ['missing: image']),
+    (lambda x: {}, ['0: ', 'missing: image']),
     (lambda x: {'image': None}, ['missing: image']),
     (lambda x: {'image': x, 'motion': x}, ['unknown: motion']),
     (lambda x: {'image': x[:, :5]}, ["'image'", r'(6, 5)', '(any, 128)']),
@@ -128,7 +128,7 @@ def test_features_are_arrays_of_any_kind(captioner, array, inside):
     (lambda x: {'image': x[:0]}, ["'image'", 'no frames']),
     (lambda x: {'image': np.where(x == x.max(), np.nan, x)}, ["'image'", 'NaN']),
     (lambda x: {'image': x + 1e6}, ["'image'", 'float16']),
-    (lambda x: {'image': [[1.0], [1.0, 2.0]]}, ["'image'", 'not an array']),
+    (lambda x: {'image': [[1.0], [1.0, 2.0]]}, ["0: stream 'image'", 'not an array']),
     (lambda x: {'image': np.array(['a', 'b'])}, ["'image'", 'not real numbers']),
     (lambda x: {'image': 'gone.npy'}, ["'image'", 'gone.npy']),
     (lambda x: {'motion': 'gone.npy'}, ['missing: image', 'unknown: motion']),

@@ -41,11 +41,17 @@ def test_scores_are_those_of_the_command(tmp_path, capsys):
   assert list(vc.score(HYPOTHESES, REFERENCES, metrics='CIDEr,BLEU'))[-1] == 'CIDEr'
 
 
+def test_a_text_is_the_only_reference_of_a_video():
+  single = {video_id: captions[0] for video_id, captions in REFERENCES.items()}
+  listed = {video_id: [caption] for video_id, caption in single.items()}
+  assert vc.score(HYPOTHESES, single) == vc.score(HYPOTHESES, listed)
+
+
 @pytest.mark.parametrize(
   ('hypotheses', 'references', 'options', 'words'),
   [
     ({'v1': 'a dog'}, REFERENCES, {}, 'v2'),
-    (HYPOTHESES, {'v1': 'a dog'}, {}, 'v1'),
+    (HYPOTHESES, {'v1': 'a dog'}, {}, 'v2'),
     (HYPOTHESES, {'v1': [3]}, {}, 'v1'),
     (HYPOTHESES, {}, {}, 'references'),
     (HYPOTHESES, REFERENCES, {'metrics': ['BLUE']}, 'BLUE'),

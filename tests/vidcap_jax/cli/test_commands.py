@@ -70,6 +70,12 @@ def test_the_version(vidcap):
     (['trian'], ("'trian'", 'train?')),
     (['evalute'], ('evaluate?',)),
     (['zzz'], ("'zzz'", 'vidcap --help')),
+    (['--config=a.py', '--workdir=w'], ('mean vidcap train --config=a.py --workdir=w?',)),
+    (['-config=a.py'], ('mean vidcap train -config=a.py?',)),
+    (['--mode=export', '--checkpoint=r'], ('mean vidcap export --checkpoint=r?',)),
+    (['--checkpoint=r', '--inputs=my clip.mp4'], ("vidcap predict --checkpoint=r '--inputs=my",)),
+    (['--checkpoint=r'], ('vidcap evaluate --checkpoint=r?',)),
+    (['--zzz', '--mode=zzz'], ('--zzz', 'vidcap --help')),
     (['studies', 'atention'], ('attention',)),
     (['studies', 'zzz'], ('vidcap studies',)),
     (['train', '--mode=evaluate'], ('--mode=train', 'leave --mode out')),
@@ -170,7 +176,7 @@ def test_python_dash_m_is_the_command():
   assert (run.returncode, run.stdout.split()[:2]) == (0, ['vidcap', __version__])
 
 
-@pytest.mark.parametrize('words', [['--help'], ['studies']])
+@pytest.mark.parametrize('words', [['--help'], ['studies'], ['tables']])
 def test_a_reader_that_ends_is_no_error(words):
   command = [sys.executable, '-m', 'vidcap_jax', *words]
   with subprocess.Popen(

@@ -234,6 +234,14 @@ def test_another_config_is_refused(two_stages):
     assert re.search(pattern, line)
 
 
+def test_refused_settings_leave_no_workdir(tiny_data, tmp_path):
+  config = tiny.short_config(tiny_data)
+  config.train.batch_size = 0
+  with pytest.raises(UserError, match='train.batch_size'):
+    tiny.run(config, tmp_path / 'runs' / 'new')
+  assert list(tmp_path.iterdir()) == []
+
+
 def test_settings_can_be_mended_before_the_first_checkpoint(tiny_data, tmp_path):
   config = tiny.small_config(tiny_data)
   experiment.check_config(config, tmp_path)
