@@ -50,6 +50,12 @@ toc_object_entries_show_parents = 'hide'
 # Otherwise pages of sources link to the names that vidcap_jax gives their objects, on other pages.
 viewcode_follow_imported_members = False
 
+# Of ``python -m docs --links``. GitHub makes the anchors of a page when a browser shows it.
+linkcheck_anchors_ignore_for_url = [r'https://github\.com/.*']
+linkcheck_ignore = [r'https?://localhost.*', r'https?://127\.0\.0\.1.*']
+linkcheck_timeout = 20
+linkcheck_workers = 16
+
 html_theme = 'furo'
 html_title = 'vidcap_jax'
 html_show_sphinx = False

@@ -23,7 +23,7 @@ def get_config():
 
 
 def build(folder: pathlib.Path) -> None:
-  """Writes data/mine, tiny.py, runs/mine, clips and a photo into a folder."""
+  """Writes data/mine, my_config.py, runs/mine, clips and a photo into a folder."""
   from tests.video_files import gray, write_video
   from vidcap_jax.features import extractors
 
@@ -39,9 +39,9 @@ def build(folder: pathlib.Path) -> None:
     **made_by,
   )
   pathlib.Path(data).rename(folder / 'data' / 'mine')
-  (folder / 'tiny.py').write_text(CONFIG)
+  (folder / 'my_config.py').write_text(CONFIG)
   with tiny.without_java():
-    config = config_files.load_config(str(folder / 'tiny.py'))
+    config = config_files.load_config(str(folder / 'my_config.py'))
     tiny.run(config, folder / 'runs' / 'mine')
   (folder / 'folder').mkdir()
   for number, name in enumerate(('clip', 'folder/c', 'folder/b')):

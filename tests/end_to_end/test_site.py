@@ -1,14 +1,19 @@
 """The documentation site: it builds without warnings, and its links lead somewhere."""
 
 import functools
+import io
+import json
 import pathlib
 import re
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
+import urllib.request
 
 import pytest
 
+from docs import __main__ as docs_command
 from tests.html_pages import Page
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -88,3 +93,52 @@ def test_a_broken_link_is_found(tmp_path):
   page = tmp_path / 'page.html'
   page.write_text(''.join(f'<a href="{link}">x</a>' for link in links))
   assert broken_links(page) == ['none.html', 'other.html#gone', '#top']
+
+
+@pytest.fixture
+def links(monkeypatch):
+  """``docs.__main__`` with a network, whose linkcheck finds the links that are added."""
+  added = []
+
+  def build(builder, output, *options):
+    assert builder == 'linkcheck'
+    lines = [
+      json.dumps({'filename': 'a.md', 'lineno': i, 'status': status, 'uri': uri, 'info': info})
+      for i, (uri, status, info) in enumerate(added, 1)
+    ]
+    pathlib.Path(output, 'output.json').write_text('\n'.join(lines))
+    return 1
+
+  monkeypatch.setattr(docs_command, '_build', build)
+  monkeypatch.setattr(urllib.request, 'urlopen', lambda *_, **__: io.BytesIO())
+  return added
+
+
+def test_links_to_other_sites(links, capsys):
+  links += [
+    ('https://x/a', 'working', ''),
+    ('https://x/b', 'redirected', 'https://x/c'),
+    ('docs/data.md', 'local', ''),
+    ('https://x/closed', 'broken', '403 Client Error: Forbidden for url: https://x/closed'),
+  ]
+  assert docs_command.check_links() == 0
+  out = capsys.readouterr().out.splitlines()
+  assert [line.partition(' ')[0] for line in out] == ['a.md:4:', '3']
+  links += [('https://x/404', 'broken', '404 Client Error'), ('https://x/slow', 'timeout', '20 s')]
+  assert docs_command.check_links() == 1
+  out = capsys.readouterr().out
+  assert re.search(r'^a\.md:5: https://x/404: .*404', out, re.MULTILINE)
+  assert re.search(r'^a\.md:6: https://x/slow: ', out, re.MULTILINE)
+  assert out.endswith('5 links to other sites, 2 broken\n')
+
+
+def test_links_without_a_network(links, capsys, monkeypatch):
+  def offline(*_, **__):
+    raise urllib.error.URLError('no such host')
+
+  monkeypatch.setattr(urllib.request, 'urlopen', offline)
+  assert docs_command.check_links() == 1
+  out, err = capsys.readouterr()
+  assert out == ''
+  for word in ('error:', 'no link was checked', 'no such host', 'network'):
+    assert word in err

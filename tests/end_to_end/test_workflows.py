@@ -39,7 +39,8 @@ def test_scripts_exist(path):
     for script in re.findall(r'(?<!\S)(\.\S*/\S+)', command):
       assert (ROOT / script).stat().st_mode & 0o100, script
     for module in re.findall(r'python -m ([\w.]+)', command):
-      assert ROOT.joinpath(*module.split('.')).with_suffix('.py').is_file(), module
+      file = ROOT.joinpath(*module.split('.'))
+      assert file.with_suffix('.py').is_file() or (file / '__main__.py').is_file(), module
 
 
 def test_every_push_runs_the_checks_and_every_night_the_slow_tests():

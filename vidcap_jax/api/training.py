@@ -37,7 +37,7 @@ class Run:
 
   Example:
     >>> import vidcap_jax as vc
-    >>> run = vc.train('tiny.py', 'runs/mine')
+    >>> run = vc.train('my_config.py', 'runs/mine')
     stage 1 of 1: xe, cross entropy
     [xe] finished before...
     >>> run.workdir, run.metric
@@ -73,7 +73,7 @@ def train(config: PathLike | ConfigDict, workdir: PathLike, **overrides: Any) ->
 
   Example:
     >>> import vidcap_jax as vc
-    >>> run = vc.train('tiny.py', 'runs/new', **{'log.every_steps': 2})
+    >>> run = vc.train('my_config.py', 'runs/new', **{'log.every_steps': 2})
     stage 1 of 1: xe, cross entropy...
     >>> captioner = vc.load(run.workdir)
   """

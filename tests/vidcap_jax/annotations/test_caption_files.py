@@ -1,6 +1,8 @@
 """Reading the captions to score, and references, from every form of file."""
 
 import json
+import pathlib
+import re
 
 import pytest
 
@@ -58,6 +60,16 @@ def test_hypotheses_as_lines_and_tables(tmp_path):
   assert caption_files.read_hypotheses(write(tmp_path / 'h.txt', tabs)) == CAPTIONS
   table = '\ufeffcaption,video_id\n"a dog\u2028runs",v1\n,2\n'
   assert caption_files.read_hypotheses(write(tmp_path / 'h.csv', table)) == CAPTIONS
+
+
+def test_the_page_lists_every_kind_of_file():
+  with pytest.raises(DataError, match='h.odd: .*known') as raised:
+    caption_files.read_hypotheses('h.odd')
+  suffixes = re.findall(r' (\.\w+)', str(raised.value))
+  assert len(suffixes) > 6
+  page = (pathlib.Path(__file__).parents[3] / 'docs' / 'evaluation.md').read_text()
+  for suffix in suffixes:
+    assert re.search(rf'^\| .*`\{suffix}`.* \|', page, re.MULTILINE), suffix
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ def cheap(monkeypatch):
 
 def test_a_run(inside, tmp_path):
   overrides = {'log.every_steps': 2, 'eval.splits': ('test',)}
-  run = vc.train('tiny.py', tmp_path / 'run', **overrides)
+  run = vc.train('my_config.py', tmp_path / 'run', **overrides)
   saved = json.loads((tmp_path / 'run' / 'config.json').read_text())
   assert (saved['log']['every_steps'], saved['eval']['splits']) == (2, ['test'])
-  assert saved['source'] == 'tiny.py'
+  assert saved['source'] == 'my_config.py'
   assert run.workdir == tmp_path / 'run'
   assert run.scores['test']['videos'] == 2
   entry = json.loads((run.workdir / 'stages.json').read_text())['xe']
@@ -61,7 +61,7 @@ def test_a_config_object_is_not_changed(inside, monkeypatch, tmp_path):
 )
 def test_overrides_that_do_not_fit(inside, tmp_path, overrides, words):
   with pytest.raises(vc.UserError, match=words):
-    vc.train('tiny.py', tmp_path / 'run', **overrides)
+    vc.train('my_config.py', tmp_path / 'run', **overrides)
   assert not (tmp_path / 'run').exists()
 
 
@@ -77,7 +77,7 @@ def test_errors_are_raised(inside, tmp_path, monkeypatch):
   with pytest.raises(vc.UserError, match='gone.py'):
     vc.train('gone.py', tmp_path / 'run')
   with pytest.raises(vc.UserError, match='runs/mine.*\n.*train.batch_size'):
-    vc.train('tiny.py', 'runs/mine', **{'train.batch_size': 16})
+    vc.train('my_config.py', 'runs/mine', **{'train.batch_size': 16})
 
   def stop(number):
     def run(*_):
@@ -87,7 +87,7 @@ def test_errors_are_raised(inside, tmp_path, monkeypatch):
 
   stop(signal.SIGINT)
   with pytest.raises(KeyboardInterrupt, match='step 3'):
-    vc.train('tiny.py', tmp_path / 'run')
+    vc.train('my_config.py', tmp_path / 'run')
   stop(signal.SIGTERM)
   with pytest.raises(Preempted, match='step 3'):
-    vc.train('tiny.py', tmp_path / 'run')
+    vc.train('my_config.py', tmp_path / 'run')
