@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from vidcap_jax import command_errors
-from vidcap_jax.errors import ConfigError, DataError, VideoError, first_few
+from vidcap_jax.errors import ConfigError, DataError, UserError, VideoError, first_few
 from vidcap_jax.features import video_stills
 from vidcap_jax.features.picture_files import Source
 from vidcap_jax.features.video import clock_of
