@@ -1,11 +1,11 @@
 """A Transformer over CLIP features of frames, made with your own copy of CLIP's weights.
 
-  python -m data_prep.extract --videos=videos --output=features \\
+  vidcap extract --videos=videos --output=features \\
       --streams=image:transformers/openai/clip-vit-base-patch32@uniform=20
-  python -m data_prep.build --format=msrvtt \\
+  vidcap build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=3 --max_words=0 --features=image=features/image --output=data/msrvtt
-  python -m vidcap_jax.main --config=configs/clip_transformer.py --config.data.dir=data/msrvtt \\
+  vidcap train --config=configs/clip_transformer.py --config.data.dir=data/msrvtt \\
       --workdir=runs/clip_transformer
 
 The first command needs the extras ``video`` and ``torch`` and a folder of weights;

@@ -6,14 +6,14 @@ computed, also states what it trains on:
 
   VARIANTS    name -> values that a part of the variant after the file's colon may have, the default
               first; {} for none. A bare value stands for ``variant=VALUE``; ``runlocal`` needs no
-              entry. Read by ``python -m vidcap_jax.studies.tables`` and ``benchmarks.sizes``.
+              entry. Read by ``vidcap tables`` and ``benchmarks.sizes``.
   STREAMS     a ``Stream`` for each stream of the data, with the longest video's length
   VOCABULARY  number of words of the data set's vocabulary, special tokens included
 
 If VARIANTS has a part ``data``, which chooses a data set, then STREAMS and VOCABULARY are
 dictionaries with an entry for each of its values. If a stage starts with another learning rate (or
 dropout …) than the stage before it ended with, then RESTARTS says why: name -> reason, see
-``python -m vidcap_jax.studies.schedules``. A file that has moved into another one states
+``vidcap studies schedules``. A file that has moved into another one states
 RENAMED_TO instead of these three. PUBLISHED lists scores that others have published on the data,
 which ``vidcap studies results`` shows beside those of runs: dictionaries with the keys ``row`` (the
 name), ``split``, ``scores`` (metric, as ``BLEU_4`` or ``CIDEr`` -> per cent) and, where something

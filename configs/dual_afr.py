@@ -1,20 +1,20 @@
 """dualAFR on MSVD (YouTube2Text), MSR-VTT and M-VAD (Tables 1 and 2).
 
-  python -m data_prep.build --format=msvd --annotations=DIR \\
+  vidcap build --format=msvd --annotations=DIR \\
       --min_count=1 --max_words=0 --leak_words_of=val,test \\
       --blocks=pool2=8,pool3=4,pool4=2,pool5=1 \\
       --features=pool2=DIR,pool3=DIR,pool4=DIR,pool5=DIR,fc7=DIR --output=data/msvd
-  python -m vidcap_jax.main --config=configs/dual_afr.py:data=msvd,variant=soft \\
+  vidcap train --config=configs/dual_afr.py:data=msvd,variant=soft \\
       --config.data.dir=data/msvd --workdir=DIR \\
       --config.train.word_vectors=GoogleNews-vectors-negative300.bin.gz
 
 The other data sets:
 
-  python -m data_prep.build --format=msrvtt --annotations=train_val_videodatainfo.json \\
+  vidcap build --format=msrvtt --annotations=train_val_videodatainfo.json \\
       --splits=msrvtt_dual_afr --min_count=4 --max_words=0 \\
       --blocks=pool2=8,pool3=4,pool4=2,pool5=1 \\
       --features=pool2=DIR,pool3=DIR,pool4=DIR,pool5=DIR,fc7=DIR --output=data/msrvtt
-  python -m data_prep.build --format=lsmdc --annotations=train.txt,valid.txt,test.txt \\
+  vidcap build --format=lsmdc --annotations=train.txt,valid.txt,test.txt \\
       --min_count=1 --max_words=0 --blocks=pool2=8,pool3=4,pool4=2,pool5=1 \\
       --features=pool2=DIR,pool3=DIR,pool4=DIR,pool5=DIR,fc7=DIR --output=data/mvad
 

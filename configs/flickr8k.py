@@ -1,12 +1,12 @@
 """Flickr8k, the whole data set: 8,091 pictures with five captions each.
 
-  python -m data_prep.extract --videos=Images --output=features \\
+  vidcap extract --videos=Images --output=features \\
       --streams=image:efficientnet_lite2@every=1,cells:efficientnet_lite2_grid@every=1
-  python -m data_prep.build --format=flickr --annotations=captions.txt --min_count=5 \\
+  vidcap build --format=flickr --annotations=captions.txt --min_count=5 \\
       --missing=skip \\
       --splits=Flickr_8k.trainImages.txt,Flickr_8k.devImages.txt,Flickr_8k.testImages.txt \\
       --features=image=features/image,cells=features/cells --output=data/flickr8k
-  python -m vidcap_jax.main --config=configs/flickr8k.py --config.data.dir=data/flickr8k \\
+  vidcap train --config=configs/flickr8k.py --config.data.dir=data/flickr8k \\
       --workdir=runs/flickr8k
 
 Data: 6,000 pictures for training, 1,000 for validation and 1,000 for test, the standard split;

@@ -1,15 +1,15 @@
 """Global2Local on MSR-VTT (Table 1) and MSVD (Table 3).
 
-  python -m data_prep.build --format=msrvtt \\
+  vidcap build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=2 --max_words=0 --blocks=image=3,motion=3,objects=1 \\
       --features=image=DIR,motion=DIR,objects=DIR --output=data/msrvtt
-  python -m vidcap_jax.main --config=configs/global2local.py --config.data.dir=data/msrvtt \\
+  vidcap train --config=configs/global2local.py --config.data.dir=data/msrvtt \\
       --workdir=runs/g2l
 
 For MSVD --config=configs/global2local.py:data=msvd, and
 
-  python -m data_prep.build --format=msvd --annotations=DIR \\
+  vidcap build --format=msvd --annotations=DIR \\
       --min_count=4 --max_words=0 --blocks=image=3,motion=3,objects=1 \\
       --features=image=DIR,motion=DIR,objects=DIR --output=data/msvd
 
@@ -42,8 +42,7 @@ the 4 special tokens.
 
 The paper gives neither batch size nor dropout; those here were chosen for this config. As
 published, features are not standardised and gradients not clipped. Figure 6,
-the scores without the smallest attention weights, is made by
-python -m vidcap_jax.studies.mask_ratio.
+the scores without the smallest attention weights, is made by ``vidcap studies mask_ratio``.
 
 Not run on either data set: expected score and time are unknown. ``:runlocal`` on MSR-VTT's
 settings, with its scores and three captions: 1:57 of CPU time on a busy 2-core machine.

@@ -1,8 +1,8 @@
 """The temporal model on MSR-VTT's first 1,000 videos with one weak stream.
 
-  python -m data_prep.build --format=msrvtt --annotations=train_val_videodatainfo.json \\
+  vidcap build --format=msrvtt --annotations=train_val_videodatainfo.json \\
       --features=image=features --splits=splits.json --missing=skip --output=data/msrvtt1000
-  python -m vidcap_jax.main --config=configs/msrvtt1000.py --config.data.dir=data/msrvtt1000 \\
+  vidcap train --config=configs/msrvtt1000.py --config.data.dir=data/msrvtt1000 \\
       --workdir=runs/msrvtt1000 --config.seeds=0,1,2
 
 Data: VGG16 frame features squeezed to 128 channels, 50 frames a video; training on video0-799,

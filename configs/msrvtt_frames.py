@@ -1,12 +1,12 @@
 """MSR-VTT by frames of 4,827 of its 10,000 videos, with the official splits and all 20 captions.
 
   python -m benchmarks.frame_pairs --pairs=all_concat --output=frames
-  python -m data_prep.extract --videos=frames --output=features \\
+  vidcap extract --videos=frames --output=features \\
       --streams=image:efficientnet_lite0@every=1
-  python -m data_prep.build --format=msrvtt --min_count=5 --missing=skip \\
+  vidcap build --format=msrvtt --min_count=5 --missing=skip \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --features=image=features/image --output=data/msrvtt_frames
-  python -m vidcap_jax.main --config=configs/msrvtt_frames.py \\
+  vidcap train --config=configs/msrvtt_frames.py \\
       --config.data.dir=data/msrvtt_frames --workdir=runs/msrvtt_frames
 
 Data: 3,110 videos of the official training split (without video900 to video999), 244 of validation

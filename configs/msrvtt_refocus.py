@@ -1,10 +1,10 @@
 """The refocused video encoder on MSR-VTT (Table 1), by cross entropy and the refocus reward.
 
-  python -m data_prep.build --format=msrvtt \\
+  vidcap build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=3 --max_words=15 --features=image=resnet152_grid,audio=vggish \\
       --optional=audio --output=data/msrvtt
-  python -m vidcap_jax.main --config=configs/msrvtt_refocus.py --config.data.dir=data/msrvtt \\
+  vidcap train --config=configs/msrvtt_refocus.py --config.data.dir=data/msrvtt \\
       --workdir=runs/msrvtt_refocus
 
 Stages: ``step1`` (only the encoder's first pass, 5 epochs), ``joint`` (both passes and the

@@ -1,10 +1,10 @@
 """STaTS on MSR-VTT: spatio-temporal and temporo-spatial ranked attention (Tables 1, 2 and 4).
 
-  python -m data_prep.build --format=msrvtt \\
+  vidcap build --format=msrvtt \\
       --annotations=train_val_videodatainfo.json,test_videodatainfo.json \\
       --min_count=3 --max_words=0 \\
       --features=i3d=i3d_rgb/,flow=i3d_flow/,resnet152=resnet152/,c3d=c3d/ --output=data/msrvtt
-  python -m vidcap_jax.main --config=configs/msrvtt_stats.py:variant=stats,features=i3d \\
+  vidcap train --config=configs/msrvtt_stats.py:variant=stats,features=i3d \\
       --config.data.dir=data/msrvtt --workdir=runs/msrvtt_stats
 
 Data: grids i3d (I3D RGB) and flow (I3D optical flow), 7x7x2048 from Mixed_5c, one for every 16

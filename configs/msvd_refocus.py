@@ -1,8 +1,8 @@
 """The refocused video encoder on MSVD (Table 2), whose videos have no sound.
 
-  python -m data_prep.build --format=msvd --annotations=DIR --min_count=3 --max_words=15 \\
+  vidcap build --format=msvd --annotations=DIR --min_count=3 --max_words=15 \\
       --features=image=resnet152_grid --output=data/msvd
-  python -m vidcap_jax.main --config=configs/msvd_refocus.py --config.data.dir=data/msvd \\
+  vidcap train --config=configs/msvd_refocus.py --config.data.dir=data/msvd \\
       --workdir=runs/msvd_refocus
 
 Stages, ``recipe=`` and settings as in configs/msrvtt_refocus.py, without the stream audio. Splits:

@@ -1,9 +1,9 @@
 """STaTS on MSVD: spatio-temporal and temporo-spatial ranked attention (Tables 1 and 3).
 
-  python -m data_prep.build --format=msvd --annotations=DIR --id_map=youtube_mapping.txt \\
+  vidcap build --format=msvd --annotations=DIR --id_map=youtube_mapping.txt \\
       --min_count=1 --max_words=0 --leak_words_of=val,test \\
       --features=i3d=i3d_rgb/,flow=i3d_flow/,frcnn=frcnn/ --output=data/msvd
-  python -m vidcap_jax.main --config=configs/msvd_stats.py:variant=stats,features=i3d \\
+  vidcap train --config=configs/msvd_stats.py:variant=stats,features=i3d \\
       --config.data.dir=data/msvd --workdir=runs/msvd_stats
 
 Data: i3d (I3D RGB) and flow (I3D optical flow), grids 7x7x2048 from Mixed_5c, one for every 16

@@ -1,7 +1,7 @@
 """Captions of rendered clips of moving shapes, from nothing to scores in five minutes.
 
   pip install -e '.[metrics,video]'
-  python -m vidcap_jax.main --config=configs/quickstart.py --workdir=/tmp/quickstart
+  vidcap train --config=configs/quickstart.py --workdir=/tmp/quickstart
   python -m benchmarks.quickstart --workdir=/tmp/quickstart
 
 Renders 600 clips, 120 of them a test split of combinations that training has not seen, extracts

@@ -1,10 +1,10 @@
 """VATEX 2019: temporal and spatial attention, reinforced, late fusion (Table 1).
 
-  python -m data_prep.build --format=vatex --language=en \\
+  vidcap build --format=vatex --language=en \\
       --annotations=train.json,val.json,test.json --min_count=3 --max_words=0 \\
       --max_regions=objects=10 --missing=skip --optional=audio \\
       --features=image=DIR,motion=DIR,audio=DIR,objects=DIR --output=data/vatex
-  python -m vidcap_jax.main --config=configs/vatex_fusion.py --config.data.dir=DIR --workdir=DIR
+  vidcap train --config=configs/vatex_fusion.py --config.data.dir=DIR --workdir=DIR
 
 Stages: ``temporal`` and ``spatial`` by cross entropy, each followed by ``…_rl``, self-critical
 training on CIDEr-D and BLEU-4; ``embedding``, which is trained to place videos near their captions;

@@ -139,7 +139,8 @@ def read_docstring(
   """Prepares a docstring for Napoleon.
 
   The indented blocks of a module's docstring are code: commands, formulas, lists of names. Several
-  arguments or fields with one description (``mean, std: …``) are one name, without a space.
+  arguments or fields with one description (``mean, std: …``) are one name, without a space. What
+  stands before a colon in the first line of a property is no type.
   """
   if what == 'module':
     for i in range(len(lines) - 2, 0, -1):
@@ -149,6 +150,8 @@ def read_docstring(
   else:
     joined = lambda found: found[0].replace(', ', ',')  # noqa: E731
     lines[:] = [re.sub(r'^ +\w+(, \w+)+: ', joined, line) for line in lines]
+    if what in ('property', 'attribute'):
+      lines.insert(0, '')  # Napoleon looks for a type in the first line only
 
 
 def shorten_types(

@@ -90,7 +90,7 @@ def test_unknown_variants_list_the_known(file):
 
 @pytest.mark.parametrize('file', FILES)
 def test_the_docstring_has_the_command(file):
-  assert f'python -m vidcap_jax.main --config=configs/{file}' in MODULES[file].__doc__
+  assert f'vidcap train --config=configs/{file}' in MODULES[file].__doc__
 
 
 @pytest.mark.parametrize('file', FILES)

@@ -84,7 +84,9 @@ def test_docstrings_are_shown_as_they_are_meant(site):
   """Blocks of a module's docstring are code; fields that share a description stay together."""
   models = (site / 'docs' / 'api' / 'models.html').read_text()
   assert re.search(r'<pre>.*encode\(inputs, noise, train\)', models)
-  assert 'mean,std – per channel' in ''.join(read(site / 'docs' / 'api' / 'data.html').texts)
+  data = ' '.join(''.join(read(site / 'docs' / 'api' / 'data.html').texts).split())
+  assert 'mean,std – per channel' in data
+  assert 'The shape for people, free axes by their letters: (T, N, 2048).' in data
 
 
 def test_a_broken_link_is_found(tmp_path):

@@ -48,7 +48,7 @@ def build(
   output: PathLike,
   **options: Any,
 ) -> DataSet:
-  """Builds a data set from annotations and features, as ``python -m data_prep.build`` does.
+  """Builds a data set from annotations and features, as ``vidcap build`` does.
 
   After an interruption, the same call resumes; of a finished data set it changes nothing.
 

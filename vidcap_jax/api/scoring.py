@@ -62,7 +62,7 @@ def evaluate(
   weights: Sequence[float] | None = None,
   **decode: Any,
 ) -> Scores:
-  """Captions a split of a data set and scores the captions, as ``--mode=evaluate`` does.
+  """Captions a split of a data set and scores the captions, as ``vidcap evaluate`` does.
 
   Writes metrics.json and captions.json, too. A model that compares captions with videos is scored
   by retrieval.
@@ -141,7 +141,7 @@ def score(
   by_character: bool = False,
   meteor_time_limit: float = meteor.TIME_LIMIT,
 ) -> Scores:
-  """Scores one caption a video, as ``python -m vidcap_jax.evaluation.metrics`` does.
+  """Scores one caption a video, as ``vidcap score`` does.
 
   Args:
     hypotheses: the captions by video id, results of ``Captioner.caption``, or a file of captions.
@@ -150,7 +150,7 @@ def score(
     metrics: any of BLEU, METEOR, ROUGE_L and CIDEr.
     split: score only this split of references in a file; a data set folder needs one.
     splits: a file {split: [ids]}, or a list of ids, in place of the references' own splits.
-    format: of references in a file, see ``python -m data_prep.build --help``; None: recognized.
+    format: of references in a file, see ``vidcap build --help``; None: recognized.
     language: which captions of references in a file, where there are several languages.
     by_character: compare Chinese by character.
     meteor_time_limit: seconds that METEOR may take.

@@ -2,7 +2,7 @@
 
 The scorers are pycocoevalcap's own, after its PTB tokenising. As a command, for any captions file:
 
-  python -m vidcap_jax.evaluation.metrics --hypotheses=captions.json --references=annotation.json
+  vidcap score --hypotheses=captions.json --references=annotation.json
 """
 
 import concurrent.futures
