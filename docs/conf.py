@@ -91,6 +91,7 @@ NAVIGATION = {
   },
   'Papers and results': {
     "The papers' tables": 'docs/papers',
+    'Results': 'docs/results/README',
     'Quickstart results': 'docs/results/quickstart',
     'MSR-VTT results': 'docs/results/msrvtt1000',
     'Probes': 'docs/probes',

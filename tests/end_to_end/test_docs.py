@@ -329,3 +329,19 @@ def test_config_keys(page, keys):
   named += re.findall(rf'`((?:{SECTIONS})\.[a-z_.]*[a-z_])(?:=[^`]*)?`', text)
   names = [name for name in named if not is_placeholder(name) and not name.endswith(ENDINGS)]
   assert not [name for name in names if name not in keys]
+
+
+MADE_BY_COMMANDS = re.compile(r'^<!-- (results|examples) -->$.*?<!-- \1 end -->', re.DOTALL | re.M)
+
+
+@pytest.mark.parametrize(
+  'page',
+  [page for page in PAGES if MADE_BY_COMMANDS.search(page.read_text())],
+  ids=lambda page: page.name,
+)
+def test_pages_of_results_are_tables_and_a_few_lines(page):
+  text = page.read_text()
+  assert set(MADE_BY_COMMANDS.findall(text)) == {'results', 'examples'}
+  lines = MADE_BY_COMMANDS.sub('', text).splitlines()
+  prose = [line for line in lines if line and not line.startswith(('#', '|', '    ', '!['))]
+  assert len(prose) <= 20

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.files import check_output
+from vidcap_jax.files import check_output, write_text
 
 
 def table(rows: Sequence[Sequence[str]], left: Collection[int]) -> str:
@@ -72,15 +72,26 @@ def check_page(flag: str, page: str, name: str) -> None:
     raise UserError(f'{flag}={page}: {error}') from None
 
 
-def write_block(page: str, name: str, block: str) -> None:
-  """Replaces what is between the marks of a page; a page that doesn't exist gets the block alone.
+def write_block(page: str, name: str, block: str, new_page: str = '') -> None:
+  """Replaces what is between the marks of a page.
+
+  Args:
+    page: the file.
+    name: of the block.
+    block: the new text.
+    new_page: the contents of a page that doesn't exist, with the marks; '': the marks alone.
 
   Raises:
     UserError: the page lacks the marks.
   """
   path = pathlib.Path(page)
   begin, end = marks(name)
-  before, after = '', '\n'
-  if path.exists():
-    before, _, after = split_page(path.read_text(encoding='utf-8'), begin, end)
-  path.write_text(f'{before}{begin}\n\n{block}\n\n{end}{after}', encoding='utf-8')
+  new_page = new_page or empty_block(name)
+  text = path.read_text(encoding='utf-8') if path.exists() else new_page
+  before, _, after = split_page(text, begin, end)
+  write_text(path, f'{before}{begin}\n\n{block}\n\n{end}{after}')
+
+
+def empty_block(name: str) -> str:
+  """The marks of a block with nothing between."""
+  return '\n'.join((*marks(name), ''))

@@ -21,7 +21,14 @@ from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output, write_json
 from vidcap_jax.program_name import program_name
-from vidcap_jax.studies import curves, markdown, results_baselines, results_rows, results_table
+from vidcap_jax.studies import (
+  curves,
+  examples,
+  markdown,
+  results_baselines,
+  results_rows,
+  results_table,
+)
 from vidcap_jax.studies.drawing import check_plot
 from vidcap_jax.studies.results_rows import Row
 from vidcap_jax.studies.results_table import Section
@@ -57,7 +64,8 @@ def run(options: argparse.Namespace) -> None:
   if options.json:
     write_json(options.json, results_table.as_json(made), False)
   if options.markdown:
-    markdown.write_block(options.markdown, BLOCK, page_block(made, rows, options))
+    block = page_block(made, rows, options)
+    markdown.write_block(options.markdown, BLOCK, block, new_page(made[0].data))
 
 
 def draw(rows: Sequence[Row], metric: str, file: str) -> None:
@@ -88,6 +96,13 @@ def page_block(made: Sequence[Section], rows: Sequence[Row], options: argparse.N
   parts.append('The command of each row:')
   parts.append('\n'.join(f'    {command}' for command in commands))
   return '\n\n'.join(parts)
+
+
+def new_page(data: str) -> str:
+  """A page of results on a data set, with the marks of the blocks that commands write."""
+  title, about = f'# Results on {data}', 'State here in a few lines what was trained, and on what.'
+  scores, captions = markdown.empty_block(BLOCK), markdown.empty_block(examples.BLOCK)
+  return '\n\n'.join((title, about, '## Scores', scores + '\n## Captions', captions))
 
 
 def _log(line: str) -> None:

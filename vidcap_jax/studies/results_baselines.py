@@ -41,7 +41,7 @@ class Baselines:
 
   Attributes:
     fixed: (hash of the data set, split) -> name -> scores of captions that need no model.
-    swapped: (name of a row, its stage, split) -> scores with swapped features.
+    swapped: (workdir, stage, split) -> scores with swapped features.
   """
 
   fixed: dict[tuple[str, str], dict[str, dict[str, float]]]
@@ -61,8 +61,8 @@ def collect(rows: Sequence[Row], compute: bool, log: Callable[[str], None]) -> B
     (row, member, split) for row in rows for member in row.members[:1] for split in member.reports
   ]
   kept = [_read(member, split) for _, member, split in pairs]
-  for (row, member, split), scores in zip(pairs, kept):
-    _add(found, row, member, split, scores)
+  for (_, member, split), scores in zip(pairs, kept):
+    _add(found, member, split, scores)
   if not compute:
     return found
   with contextlib.ExitStack() as stack:
@@ -80,14 +80,14 @@ def collect(rows: Sequence[Row], compute: bool, log: Callable[[str], None]) -> B
         write_json(_file(member, split), {'of': _origin(member, split), **scores}, False)
       except (UserError, OSError) as error:
         log(f'{row.name}, {member.stage}, {split}: no {", ".join(wanted)}: {error}')
-      _add(found, row, member, split, scores)
+      _add(found, member, split, scores)
   return found
 
 
-def _add(found: Baselines, row: Row, member: Trained, split: str, scores: Mapping) -> None:
+def _add(found: Baselines, member: Trained, split: str, scores: Mapping) -> None:
   """Adds the scores of a file."""
   if 'swapped' in scores:
-    found.swapped[row.name, member.stage, split] = scores['swapped']['scores']
+    found.swapped[str(member.workdir), member.stage, split] = scores['swapped']['scores']
   fixed = found.fixed.setdefault((member.data[1], split), {})
   for name in WITHOUT_MODEL:
     if name in scores:

@@ -116,7 +116,8 @@ def _published(rows: Sequence[Row], split: str) -> list[Line]:
 
 
 def _of_run(row: Row, split: str, baselines: Baselines) -> Line:
-  swapped = baselines.swapped.get((row.name, row.stage, split), {}).get('CIDEr')
+  key = (str(row.members[0].workdir), row.stage, split)
+  swapped = baselines.swapped.get(key, {}).get('CIDEr')
   scored = row.scored(split)
   unfinished = '' if all(member.finished for member in scored) else ' (not finished)'
   name = row.name + unfinished

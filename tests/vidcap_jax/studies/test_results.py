@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.vidcap_jax.studies import finished
-from vidcap_jax.studies import markdown, results
+from vidcap_jax.studies import examples, markdown, results
 
 
 def test_what_is_printed_and_written(tmp_path, capsys):
@@ -30,6 +30,22 @@ def test_what_is_printed_and_written(tmp_path, capsys):
   assert '](../curves.png)' in text
   assert text.count('    vidcap train ') == 2
   assert str(tmp_path) not in text
+
+
+def test_a_new_page_has_room_for_scores_and_captions(tmp_path):
+  finished.write(tmp_path / 'runs' / 'a')
+  page = tmp_path / 'page.md'
+  for _ in range(2):  # the second time it is there
+    results.main([f'--runs={tmp_path}/runs', f'--markdown={page}', '--baselines=none'])
+    markdown.check_page('--markdown', str(page), examples.BLOCK)
+  headings = [line for line in page.read_text().splitlines() if line.startswith('#')]
+  assert headings == [
+    '# Results on clips',
+    '## Scores',
+    '### clips, val',
+    '### clips, test',
+    '## Captions',
+  ]
 
 
 def test_problems_are_found_before_anything_is_read(tmp_path):

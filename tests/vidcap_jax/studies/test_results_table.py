@@ -19,11 +19,11 @@ def rows(tmp_path):
 
 
 @pytest.fixture
-def sections(rows, monkeypatch):
+def sections(rows, tmp_path, monkeypatch):
   published = {'row': 'others', 'split': 'test', 'scores': {'CIDEr': 31.8}, 'note': 'wider | deep'}
   monkeypatch.setattr(config_files, 'published', lambda _: (published,))
   fixed = {(HASH, 'test'): {'constant: a dog': {'CIDEr': 0.1}, 'nearest: image': {'CIDEr': 0.2}}}
-  swapped = {('a', 'xe', 'test'): {'CIDEr': 0.12}}
+  swapped = {(f'{tmp_path}/a/seed_0', 'xe', 'test'): {'CIDEr': 0.12}}
   return results_table.sections(rows, Baselines(fixed, swapped))
 
 
