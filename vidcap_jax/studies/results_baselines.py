@@ -132,9 +132,9 @@ def _open(member: Trained, split: str) -> tuple[Restored, SplitSource, SplitSour
     DataError: the checkpoint or the data set is no longer there, or the data set is another one.
   """
   report = member.reports[split]
-  folder = epath.Path(member.workdir) / 'checkpoints' / report['stage']
+  folder = epath.Path(member.workdir) / 'checkpoints' / report.get('stage', member.stage)
   path = restore.find_checkpoint(str(folder / str(report['checkpoint_step'])))
-  restored = restore.with_decode(restore.restore(path, make_mesh()), report['decode'])
+  restored = restore.with_decode(restore.restore(path, make_mesh()), report.get('decode', {}))
   directory = restored.data_folder()
   if read_manifest(directory).hash != report['data']['hash']:
     raise DataError(f'{directory} is no longer the data set that was evaluated')

@@ -253,6 +253,7 @@ def _reports(folder: pathlib.Path) -> dict[str, dict]:
     split: report
     for split, report in reports.items()
     if report.get('references') and 'CIDEr' in report and not report.get('ensemble')
+    if 'hash' in report.get('data', {})  # absent in reports of the first versions
   }
 
 

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tests import tiny
+from tests.vidcap_jax.studies import finished
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.studies import results_baselines, results_rows
@@ -65,3 +66,12 @@ def test_a_data_set_that_is_gone_is_named(run, tmp_path, monkeypatch):
   found, lines = collect(copy)
   assert not found.swapped
   assert any('val' in line and 'gone' in line for line in lines)
+
+
+def test_captions_of_several_models_are_not_swapped(tmp_path):
+  workdir = finished.write(tmp_path / 'run')
+  path = workdir / 'eval' / 'test' / 'metrics.json'
+  path.write_text(json.dumps({**json.loads(path.read_text()), 'fusion': {}}))
+  _, lines = collect(workdir)  # there is no checkpoint
+  assert len(lines) == 1
+  assert 'no constant, nearest:' in lines[0]

@@ -68,6 +68,18 @@ def test_runs_without_scores_and_damaged_ones_are_named(tmp_path):
     results_rows.find([f'{tmp_path}/nowhere'])
 
 
+def test_reports_of_ensembles_and_of_the_first_versions_are_not_the_run_s_own(tmp_path):
+  for name, change in {
+    'ensemble': {'ensemble': {'weights': None}},
+    'old': {'data': {'name': 'clips'}},
+  }.items():
+    path = finished.write(tmp_path / name) / 'eval' / 'test' / 'metrics.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+  rows, _ = results_rows.find([str(tmp_path)])
+  assert not any(row.scores('test') for row in rows)
+  assert all(row.scores('val') for row in rows)  # of metrics.jsonl
+
+
 def test_what_training_writes_is_read(tiny_run, restored):
   (row,), problems = results_rows.find([str(tiny_run)])
   assert not problems
