@@ -152,7 +152,7 @@ def read_docstring(
     joined = lambda found: found[0].replace(', ', ',')  # noqa: E731
     lines[:] = [re.sub(r'^ +\w+(, \w+)+: ', joined, line) for line in lines]
     if what in ('property', 'attribute'):
-      lines.insert(0, '')  # Napoleon looks for a type in the first line only
+      lines[:0] = ['..', '']  # an empty comment: Napoleon looks for a type in the first line
 
 
 def shorten_types(
