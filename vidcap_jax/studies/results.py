@@ -1,4 +1,4 @@
-"""One table of all runs in some folders: scores, baselines, published scores, time and size.
+r"""One table of all runs in some folders: scores, baselines, published scores, time and size.
 
   vidcap studies results --runs=runs
   vidcap studies results --runs=runs/flickr8k --json=results.json \

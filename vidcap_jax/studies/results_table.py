@@ -206,8 +206,7 @@ def command(row: Row) -> str:
   if not row.made_own_data:
     arguments.append(f'--config.data.dir=data/{row.members[0].data[0] or "NAME"}')
   for key, value in changed_settings(config).items():
-    text = value if isinstance(value, str) else repr(tuple(value) if _is_list(value) else value)
-    arguments.append(f'--config.{key}={text}')
+    arguments.append(f'--config.{key}={_flag_value(value)}')
   seeds = sorted(member.seed for member in row.members)
   if len(seeds) > 1:
     arguments.append(f'--config.seeds={",".join(map(str, seeds))}')
@@ -216,8 +215,15 @@ def command(row: Row) -> str:
   return shlex.join(['vidcap', 'train', *arguments, f'--workdir=runs/{row.name}'])
 
 
-def _is_list(value: Any) -> bool:
-  return isinstance(value, list)
+def _flag_value(value: Any) -> str:
+  """A setting as a flag has it; an absolute path as one below ``runs``, as it may be a run's."""
+  if not isinstance(value, str):
+    return repr(tuple(value) if isinstance(value, list) else value)
+  path = pathlib.PurePath(value)
+  if not path.is_absolute():
+    return value
+  *_, folder, name = path.parts
+  return f'runs/{folder}/{name}' if name.startswith('seed_') else f'runs/{name}'
 
 
 def changed_settings(saved: Mapping[str, Any]) -> dict[str, Any]:

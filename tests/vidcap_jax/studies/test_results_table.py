@@ -62,6 +62,16 @@ def test_the_command_has_what_flags_changed(rows):
   assert 'seed' not in results_table.command(rows[1])
 
 
+def test_the_command_has_no_paths_of_this_machine(tmp_path):
+  start = f'{tmp_path}/old/seed_3'
+  finished.write(tmp_path / 'runs' / 'rl', train__init_from=start, data__length_buckets=(5, 9))
+  (row,), _ = results_rows.find([f'{tmp_path}/runs'])
+  command = results_table.command(row)
+  assert '--config.train.init_from=runs/old/seed_3' in command
+  assert "'--config.data.length_buckets=(5, 9)'" in command
+  assert str(tmp_path) not in command
+
+
 def test_json_has_every_seed(sections):
   entry = results_table.as_json(sections)[1]['rows'][-1]
   assert (entry['seeds'], entry['swapped_CIDEr']) == ([0, 1], 0.12)
