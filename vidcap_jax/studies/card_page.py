@@ -8,7 +8,7 @@ import jax
 from ml_collections import ConfigDict
 
 from vidcap_jax import config_files
-from vidcap_jax.config_diff import as_saved, differences
+from vidcap_jax.config_diff import ABSENT, as_saved, differences, with_added_keys
 from vidcap_jax.data import provenance
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.intervals import Interval
@@ -124,7 +124,7 @@ def _compared(card: Card, split: str) -> str:
 
 
 def _retrieval(card: Card) -> list[str]:
-  """The recalls of a model that makes no captions; or that nothing was scored."""
+  """The recalls of a model that makes no captions; or the best validation, without evaluation."""
   rows = [
     (split, *(f'{report[name]:.3f}' for name in _RETRIEVAL))
     for split, report in card.reports.items()
@@ -132,8 +132,13 @@ def _retrieval(card: Card) -> list[str]:
   ]
   if rows:
     return [_table(('split', *_RETRIEVAL), rows, (0,))]
+  best = {}
+  for scores in card.trained.best.values() if card.trained else ():
+    best = {name: scores[name] for name in results_table.METRICS if name in scores}
+  validated = ', '.join(f'{name} {100 * value:.1f}' for name, value in best.items())
   return [
-    'None yet. This scores it, and then the card can be written again:',
+    *([f'Of the best validation, in per cent: {validated}.'] if validated else []),
+    'There is no evaluation yet. This makes one, and then the card can be written again:',
     f'    vidcap evaluate --checkpoint={_run(card)} --split=SPLIT',
   ]
 
@@ -205,12 +210,12 @@ def _settings_rows(saved: Mapping[str, Any]) -> list[tuple[str, str]]:
     base = as_saved(config_files.load(_DEFAULTS, ()).base())
   except UserError:
     return []
-  changes = differences(base, as_saved(ConfigDict(saved)))
-  left_out = ('model.', 'stages.', 'order', 'versions')
+  changes = differences(base, with_added_keys(as_saved(ConfigDict(saved))))
+  left_out = ('model.', 'stages.', 'order', 'runtime.compilation_cache')
   return [
     (key, _value(now))
     for key, (_, now) in changes.items()
-    if not runs.is_run_setting(key) and not key.startswith(left_out)
+    if not runs.is_run_setting(key) and not key.startswith(left_out) and now != ABSENT
   ]
 
 

@@ -2,8 +2,9 @@
 
 import dataclasses
 
+from tests.vidcap_jax.studies import finished
 from vidcap_jax.data.records import Video
-from vidcap_jax.studies import card_page
+from vidcap_jax.studies import card_page, results_rows
 from vidcap_jax.studies.card_contents import Card, Weakness
 from vidcap_jax.studies.results_baselines import Baselines
 
@@ -40,6 +41,14 @@ def test_a_run_without_scores_has_the_command_that_makes_them(restored):
   text = card_page.text(card_of(restored, reports={}), {})
   assert 'vidcap evaluate --checkpoint=runs/' in text
   assert 'not recorded' in text
+
+
+def test_without_evaluation_the_best_validation_is_shown(restored, tmp_path):
+  workdir = finished.write(tmp_path / 'run')
+  (trained,) = results_rows.read_stages(workdir)
+  text = card_page.text(card_of(restored, reports={}, trained=trained), {})
+  assert 'CIDEr 40.0' in text
+  assert 'the best after 2.0' in text
 
 
 def test_retrieval_is_shown_of_a_model_that_makes_no_captions(restored):
