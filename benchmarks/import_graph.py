@@ -36,6 +36,7 @@ LAYERS = (
   ('vidcap_jax.rewards',),
   ('vidcap_jax.evaluation',),
   ('vidcap_jax.inference',),
+  ('data_prep.import_checkpoint',),
   ('vidcap_jax.checkpoints',),
   ('configs',),
   ('data_prep',),

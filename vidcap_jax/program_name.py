@@ -9,6 +9,7 @@ _SUBCOMMANDS = {
   r'vidcap_jax\.main --mode=(\w+)': r'\1',
   r'vidcap_jax\.main\b': 'train',
   r'data_prep\.(build|extract|inspect)\b': r'\1',
+  r'data_prep\.import_checkpoint\b': 'import',
   r'vidcap_jax\.evaluation\.metrics\b': 'score',
   r'vidcap_jax\.studies\.tables\b': 'tables',
   r'vidcap_jax\.studies\.(\w+)': r'studies \1',

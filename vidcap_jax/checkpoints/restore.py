@@ -58,6 +58,8 @@ class Restored:
       DataError: nothing is given, and the data set that was trained on is not there.
     """
     trained_on = self.config.data.dir
+    if not (given or trained_on):
+      raise DataError(f'{self.path} was imported, so its data set is not known; give --data=DIR')
     if given or not is_local(trained_on) or epath.Path(trained_on).is_dir():
       return given or trained_on
     start = self.meta.get('data', {}).get(

@@ -57,6 +57,7 @@ COMMANDS = (
   Command('card', MAIN, 'write a page about a run, a model card', 'card'),
   Command('build', 'data_prep.build', 'make a data set from captions and features'),
   Command('extract', 'data_prep.extract', 'make features from video files and pictures'),
+  Command('import', 'data_prep.import_checkpoint', "make a run of a PyTorch project's checkpoint"),
   Command('inspect', 'data_prep.inspect', 'show a data set and what is odd in it'),
   Command('score', 'vidcap_jax.evaluation.metrics_command', 'score a captions file'),
   Command('tables', 'vidcap_jax.studies.tables', "the papers' tables beside your runs"),

@@ -208,13 +208,20 @@ def _reference_scores(
   try:
     scores, _ = metrics.score({c['video_id']: c['caption'] for c in captions}, references)
     candidate_scores = candidates.score(captions, references)
-    best, value = constant_baseline(references, restored.meta['top_captions'])
+    constant = _constant(references, restored.meta['top_captions'])
   except metrics.MetricError as error:
     advice = _how_to_score(path, data, references.by_character)
     raise metrics.MetricError(f'{error}\n{advice}') from error
-  constant = {'constant_CIDEr': value, 'constant_caption': best}
   counts = {'different_references': references.different} if references.different else {}
   return {**scores, **constant, **candidate_scores, **counts}
+
+
+def _constant(references: metrics.References, captions: Sequence[str]) -> dict[str, Any]:
+  """The best constant caption of those given; {} if an imported checkpoint has none."""
+  if not captions:
+    return {}
+  best, value = constant_baseline(references, captions)
+  return {'constant_CIDEr': value, 'constant_caption': best}
 
 
 def _external_data(models: Sequence[Restored]) -> list[str]:

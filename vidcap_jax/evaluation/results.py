@@ -63,7 +63,7 @@ def summary(report: Mapping) -> str:
   lines = []
   if report['references']:
     names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
-    lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names))
+    lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names if name in report))
     if 'oracle_CIDEr' in report:
       lines.append(
         f'up to {report["candidates"]} candidates a video: the best of each gives CIDEr '
@@ -107,5 +107,8 @@ def _diversity(report: Mapping) -> str:
     line += f', {report["mean_words"]:.1f} words each, {report["vocabulary_used"]} different words'
     if 'novel_captions' in report:
       return f'{line}; {report["novel_captions"]:.1%} are not in the training captions'
-    line += '; how many are new is unknown: the checkpoint is too old to hold training captions'
+    line += (
+      '; how many are new is unknown: the checkpoint is too old to hold training captions, or was '
+      'imported'
+    )
   return line

@@ -32,10 +32,11 @@ def text(card: Card, goodput: Mapping[str, Any]) -> str:
   """
   restored = card.restored
   title = f'# {markdown.escaped(card.name)}'
-  first = (
-    f'A captioner of model `{restored.config.model.name}`, trained by this project on '
-    f'{markdown.escaped(restored.meta["data"]["name"])}.'
-  )
+  if imported := restored.meta.get('imported'):
+    made = f'imported from {imported["project"]}, weights of SHA-256 {imported["sha256"][:16]}'
+  else:
+    made = f'trained by this project on {markdown.escaped(restored.meta["data"]["name"])}'
+  first = f'A captioner of model `{restored.config.model.name}`, {made}.'
   parts = [title, first, *_model(card), *_data(card), *_scores(card)]
   parts += [*_weakness(card.weakness), *_training(card, goodput), *_use(card)]
   return '\n\n'.join(parts) + '\n'

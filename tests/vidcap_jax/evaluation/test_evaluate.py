@@ -101,6 +101,19 @@ def test_with_references(restored, later, tiny_data, tmp_path, quick, capsys):
   assert {'jax', 'flax', 'pycocoevalcap'} <= set(report['versions'])
 
 
+def test_an_imported_checkpoint_has_no_constant_caption(restored, later, tmp_path, quick):
+  """It holds no training captions, which the constant one is chosen among."""
+  meta = {name: value for name, value in restored.meta.items() if name != 'captions'}
+  imported = dataclasses.replace(restored, meta={**meta, 'top_captions': []})
+  report = evaluate.evaluate(imported, later, 'test', tmp_path / 'out')
+  assert 'CIDEr' in report
+  assert not [name for name in report if name.startswith('constant')]
+  summary = results.summary(report)
+  assert 'CIDEr' in summary
+  assert 'constant' not in summary
+  assert 'imported' in summary
+
+
 def test_without_references(restored, tiny_data, tmp_path):
   report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'out')
   assert report['references'] is False

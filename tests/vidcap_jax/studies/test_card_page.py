@@ -51,6 +51,13 @@ def test_without_evaluation_the_best_validation_is_shown(restored, tmp_path):
   assert 'the best after 2.0' in text
 
 
+def test_an_imported_checkpoint_names_its_project(restored):
+  origin = {'project': 'imagecaptioning', 'sha256': 64 * 'a'}
+  imported = dataclasses.replace(restored, meta={**restored.meta, 'imported': origin})
+  assert 'imported from imagecaptioning' in card_page.text(card_of(imported), {})
+  assert 'imported' not in card_page.text(card_of(restored), {})
+
+
 def test_retrieval_is_shown_of_a_model_that_makes_no_captions(restored):
   report = {'R@1': 0.125, 'R@5': 0.25, 'R@10': 0.5, 'rsum': 3.0}
   text = card_page.text(card_of(restored, reports={'val': report}), {})

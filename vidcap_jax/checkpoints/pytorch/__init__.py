@@ -1,0 +1,1 @@
+"""Imports checkpoints of PyTorch projects: a module a project, whose tables map parameters."""
