@@ -176,7 +176,7 @@ class Captioner:
     if ids is not None and features is None:
       raise TypeError('caption() takes ids= only together with features=')
     saved = self.members[0].config.decode
-    changes = decoding.changes(saved, {**decode, 'captions': captions})
+    changes = decoding.changes(saved, {**decode, 'captions': captions}, self.caption)
     run = self._caption_batch(changes, attention)
     if inputs is not None:
       found = sources.from_paths(self._provenance, inputs, pictures, frame_rate)

@@ -1,9 +1,9 @@
 """The decoding settings of one call, from those of the checkpoint and the keywords given."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from vidcap_jax.api.keywords import unexpected
+from vidcap_jax.api.keywords import keywords_of, unexpected
 from vidcap_jax.decoding.decode import CHECKPOINT_SETTINGS
 from vidcap_jax.errors import ConfigError
 
@@ -19,7 +19,9 @@ _ONLY_BEAM = {'groups': 1, 'force': ()}
 _ONLY_SEVERAL = {'n_best': 1}
 
 
-def changes(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def changes(
+  saved: Mapping[str, Any], given: Mapping[str, Any], function: Callable | None = None
+) -> dict[str, Any]:
   """Which of a checkpoint's decoding settings a call changes, and to what.
 
   A setting that only one method reads chooses this method, unless ``method`` is given. Asking for
@@ -29,6 +31,7 @@ def changes(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
     saved: the checkpoint's ``config.decode``.
     given: keyword arguments by setting, of which ``captions`` is another name for ``n_best``; those
       that are None are left out.
+    function: that was called with them; an unknown setting may be one of its other keywords.
 
   Raises:
     TypeError: an unknown setting, or both names.
@@ -42,7 +45,8 @@ def changes(saved: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
   known = [*CHECKPOINT_SETTINGS, *saved]
   for key in given:
     if key not in known:
-      raise TypeError(unexpected(key, [*known, 'captions']))
+      others = keywords_of(function) if function else []
+      raise TypeError(unexpected(key, [*known, 'captions', *others]))
   methods = {key: METHOD_OF[key] for key in given if key in METHOD_OF}
   method = given.get('method') or next(iter(methods.values()), saved['method'])
   if 'method' not in given and not methods and method == 'greedy' and given.get('n_best', 1) != 1:

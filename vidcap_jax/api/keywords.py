@@ -28,9 +28,9 @@ def named_in_errors(
   """
 
   def decorate(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    parameters = inspect.signature(function).parameters.values()
-    names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    takes_others = len(names) < len(parameters)
+    names = keywords_of(function)
+    kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+    takes_others = inspect.Parameter.VAR_KEYWORD in kinds
 
     @functools.wraps(function)
     def call(*args: _P.args, **keywords: _P.kwargs) -> _R:
@@ -45,11 +45,18 @@ def named_in_errors(
   return decorate
 
 
+def keywords_of(function: Callable) -> list[str]:
+  """The names of a function's parameters, without ``self`` and ``**others``."""
+  parameters = inspect.signature(function).parameters.values()
+  kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+  return [p.name for p in parameters if p.kind in kinds and p.name != 'self']
+
+
 def unexpected(name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
   """The message about an unknown keyword argument; ``elsewhere`` as of ``named_in_errors``."""
-  known, elsewhere = list(known), list(elsewhere)
+  known = list(dict.fromkeys(known))
   near = difflib.get_close_matches(name, known)
-  near_elsewhere = difflib.get_close_matches(name, elsewhere, 1)
+  near_elsewhere = difflib.get_close_matches(name, list(elsewhere), 1)
   hint = f'known: {", ".join(known)}'
   if near:
     hint = f'did you mean {" or ".join(near)}?'

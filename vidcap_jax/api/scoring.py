@@ -124,7 +124,7 @@ def _members(
   else:
     paths = find_members(sources.as_list(checkpoint), weights, argument)
     members = restore_members(paths, make_mesh())
-  changes = decoding.changes(members[0].config.decode, decode)
+  changes = decoding.changes(members[0].config.decode, decode, evaluate)
   return [with_decode(member, changes) for member in members]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+import vidcap_jax as vc
 from tests import tiny
 from vidcap_jax.api.decoding import METHOD_OF, changes
 from vidcap_jax.decoding.decode import check_decode
@@ -41,6 +42,8 @@ def test_settings_of_another_method():
     changes(BEAM, {'beam': 2, 'top_k': 3})
   with pytest.raises(TypeError, match='temprature.*temperature'):
     changes(BEAM, {'temprature': 2.0})
+  with pytest.raises(TypeError, match="'splits'.* mean split"):
+    changes(BEAM, {'splits': 'val'}, vc.evaluate)
   with pytest.raises(TypeError, match='captions.*n_best'):
     changes(BEAM, {'captions': 2, 'n_best': 3})
 
