@@ -48,7 +48,9 @@ def write_run(
     DataError: the state dict is not that of the table.
   """
   if (workdir / 'config.json').exists() or (workdir / 'checkpoints').exists():
-    raise UserError(f'--output={workdir}: there is a run already; give a new folder')
+    raise UserError(
+      f'--output={workdir}: there is a run already; give a new folder, or remove this one'
+    )
   config = _config(base, imported)
   module = models.build(config.model, len(imported.vocabulary), config.train.dtype)
   shapes = abstract_params(module, imported.streams, config)
