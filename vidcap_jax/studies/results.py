@@ -87,7 +87,8 @@ def draw(rows: Sequence[Row], metric: str, file: str) -> None:
 
 def page_block(made: Sequence[Section], rows: Sequence[Row], options: argparse.Namespace) -> str:
   """The tables, curves and commands as Markdown."""
-  parts = [results_table.as_markdown(section) for section in made]
+  parts = [results_table.scores_markdown(section) for section in made]
+  parts.append(results_table.costs_markdown(made))
   if options.curves:
     page = pathlib.Path(options.markdown).absolute().parent
     picture = os.path.relpath(pathlib.Path(options.curves).absolute(), page)

@@ -20,10 +20,16 @@ METRICS = {
   'ROUGE_L': 'ROUGE-L',
   'CIDEr': 'CIDEr',
 }
-HEAD = ('run', 'recipe', 'stage', 'epochs', 'seeds', *METRICS.values(), 'CIDEr, swapped')
-COSTS = ('captions/s', 'minutes', 'parameters')
+SWAPPED = 'CIDEr, swapped'
+# The columns of the table for a terminal; a page has those of scores and of costs in two tables.
+COLUMNS = (
+  *('run', 'recipe', 'stage', 'epochs', 'seeds', *METRICS.values(), SWAPPED),
+  *('captions/s', 'minutes', 'parameters'),
+)
+SCORES = ('run', 'stage', 'seeds', *METRICS.values(), SWAPPED)
+COSTS = ('run', 'recipe', 'stage', 'epochs', 'captions/s', 'minutes', 'parameters', 'hardware')
+_TEXTS = ('run', 'recipe', 'stage', 'hardware')
 TIMING = tuple(field.name for field in dataclasses.fields(Timing))
-_TEXTS = (0, 1, 2)  # the columns that are no numbers
 _NO_MODEL = {'constant': 'best constant caption', 'nearest': 'nearest-neighbour captions'}
 
 
@@ -126,49 +132,72 @@ def _of_run(row: Row, split: str, baselines: Baselines) -> Line:
 
 def as_text(section: Section) -> str:
   """The table for a terminal."""
-  head, *rows = _cells(section)
-  widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+  cells = [_line_cells(line) for line in section.lines]
+  columns = _used(COLUMNS, cells)
+  rows = [dict(zip(columns, columns)), *cells]
+  widths = {name: max(len(row[name]) for row in rows) for name in columns}
   lines = [
     '  '.join(
-      c.ljust(w) if i in _TEXTS else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))
+      row[name].ljust(widths[name]) if name in _TEXTS else row[name].rjust(widths[name])
+      for name in columns
     )
-    for row in (head, *rows)
+    for row in rows
   ]
   about = f'{section.title} (per cent; data {section.data_hash[:12] or "unknown"})'
   return '\n'.join(line.rstrip() for line in [about, *lines, *_hardware(section)])
 
 
-def as_markdown(section: Section) -> str:
-  """The table for a page, with its heading and the hardware."""
-  head, *rows = _cells(section)
-  rows = [tuple(markdown.escaped(cell) for cell in row) for row in rows]
+def scores_markdown(section: Section) -> str:
+  """The table of scores for a page, with its heading."""
+  cells = [_line_cells(line) for line in section.lines]
+  for line, row in zip(section.lines, cells):
+    if line.row is None and line.recipe:
+      row['run'] = f'{line.name} ({line.recipe})'
   about = f'Per cent; data set {section.data_hash[:12] or "of unknown hash"}.'
-  hardware = '; '.join(_hardware(section))
-  text = f'{about} {hardware[:1].upper()}{hardware[1:]}.' if hardware else about
-  return f'### {section.title}\n\n{text}\n\n{markdown.table([head, *rows], _TEXTS)}'
+  return f'### {section.title}\n\n{about}\n\n{_markdown(SCORES, cells)}'
 
 
-def _cells(section: Section) -> list[tuple[str, ...]]:
-  """The head and the rows; columns that are empty in all rows are left out."""
-  rows = [(*HEAD, *COSTS), *map(_line_cells, section.lines)]
-  used = [i for i in range(len(rows[0])) if i == 0 or any(row[i] for row in rows[1:])]
-  return [tuple(row[i] for i in used) for row in rows]
+def costs_markdown(made: Sequence[Section]) -> str:
+  """The table of time, size and hardware of the runs of some sections, with its heading."""
+  rows = {
+    (line.name, line.stage): _line_cells(line)
+    for section in made
+    for line in section.lines
+    if line.row is not None
+  }
+  return f'### Time and size\n\n{_markdown(COSTS, list(rows.values()))}'
 
 
-def _line_cells(line: Line) -> tuple[str, ...]:
-  scores = [_score(line.scores.get(metric)) for metric in METRICS]
-  swapped = '' if line.swapped is None else f'{100 * line.swapped:.1f}'
+def _markdown(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> str:
+  columns = _used(columns, cells)
+  rows = [[markdown.escaped(row[name]) for name in columns] for row in cells]
+  left = [i for i, name in enumerate(columns) if name in _TEXTS]
+  return markdown.table([columns, *rows], left)
+
+
+def _used(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
+  """The columns that are not empty in all rows."""
+  return [name for name in columns if any(row[name] for row in cells)]
+
+
+def _line_cells(line: Line) -> dict[str, str]:
+  """Column -> text."""
+  cells = dict.fromkeys((*COLUMNS, 'hardware'), '')
+  cells |= {'run': line.name, 'recipe': line.recipe, 'stage': line.stage}
+  cells |= {name: _score(line.scores.get(metric)) for metric, name in METRICS.items()}
+  cells[SWAPPED] = '' if line.swapped is None else f'{100 * line.swapped:.1f}'
   if line.row is None:
-    return (line.name, line.recipe, line.stage, '', '', *scores, swapped, '', '', '')
-  row = line.row
+    return cells
+  row, member = line.row, line.row.members[0]
   seconds = row.mean('step_seconds')
-  parameters = row.members[0].parameters
-  return (
-    *(line.name, line.recipe, line.stage, _number(row.mean('epochs'), 1), str(line.seeds)),
-    *(*scores, swapped, _number(row.mean('captions_per_second'), 0)),
-    _number(None if seconds is None else seconds / 60, 1),
-    '' if parameters is None else f'{parameters:,}',
-  )
+  return cells | {
+    'epochs': _number(row.mean('epochs'), 1),
+    'seeds': str(line.seeds),
+    'captions/s': _number(row.mean('captions_per_second'), 0),
+    'minutes': _number(None if seconds is None else seconds / 60, 1),
+    'parameters': '' if member.parameters is None else f'{member.parameters:,}',
+    'hardware': member.hardware,
+  }
 
 
 def _score(score: Score | None) -> str:

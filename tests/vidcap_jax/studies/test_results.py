@@ -44,6 +44,7 @@ def test_a_new_page_has_room_for_scores_and_captions(tmp_path):
     '## Scores',
     '### clips, val',
     '### clips, test',
+    '### Time and size',
     '## Captions',
   ]
 

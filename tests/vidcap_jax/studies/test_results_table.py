@@ -46,10 +46,20 @@ def test_cells(sections):
   assert line.split()[-3:] == ['12.0', '70', '3.0']  # swapped, captions a second, minutes
   assert 'parameters' not in text  # no checkpoint has any
   assert 'Chip' in text
-  page = results_table.as_markdown(sections[1])
-  assert page.startswith('### clips, test\n')
-  assert r'wider \| deep' in page
-  assert len({line.count(' | ') for line in page.splitlines() if line.startswith('| ')}) == 1
+
+
+def test_a_page_has_scores_and_costs_in_two_tables(sections):
+  scores = results_table.scores_markdown(sections[1])
+  assert scores.startswith('### clips, test\n')
+  assert r'| others (wider \| deep) ' in scores
+  assert 'captions/s' not in scores
+  costs = results_table.costs_markdown(sections)
+  rows = [line.split(' | ') for line in costs.splitlines() if line.startswith('| ')]
+  assert [row[0].strip('| ') for row in rows] == ['run', '---', 'a', 'b']
+  assert 'Chip' in costs
+  for table in (scores, costs):
+    lines = [line for line in table.splitlines() if line.startswith('| ')]
+    assert len({line.count(' | ') for line in lines}) == 1
 
 
 def test_the_command_has_what_flags_changed(rows):
