@@ -45,6 +45,7 @@ from configs import common
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.tokenizers import tokenize
+from vidcap_jax.distributed import allocator
 from vidcap_jax.errors import UserError
 
 ONE_PASS, BY_STEPS = 'gradient in one pass', 'gradient by steps'
@@ -274,4 +275,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == '__main__':
+  allocator.keep_freed_memory()  # as vidcap_jax.main does
   main()

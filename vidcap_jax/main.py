@@ -22,7 +22,7 @@ from vidcap_jax import command_errors
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.flags import MODE
 from vidcap_jax.cli.restart import restart_advice
-from vidcap_jax.distributed import cluster
+from vidcap_jax.distributed import allocator, cluster
 from vidcap_jax.errors import UserError, error_text
 
 flags.adopt_module_key_flags(command_line)  # --help shows them
@@ -79,6 +79,7 @@ def main(argv: list[str]) -> int:
 
 def run() -> NoReturn:
   """Runs ``main`` with the flags of the command line, and ends the process with its exit code."""
+  allocator.keep_freed_memory()
   app.run(main, flags_parser=command_line.parse)
   raise AssertionError('app.run has not ended the process')
 

@@ -11,6 +11,7 @@ import pytest
 
 from data_prep.dataset.builder import Options, build
 from tests import tiny
+from vidcap_jax import main
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.evaluation import java
 
@@ -233,3 +234,13 @@ def test_as_a_process():
   assert help_text.returncode == 0
   for word in ('--config=configs/', '--mode=evaluate', '--inputs=', '--workdir', '--decode'):
     assert word in help_text.stdout
+
+
+def test_a_process_keeps_freed_memory(monkeypatch):
+  """Before anything is imported that starts threads."""
+  calls = []
+  monkeypatch.setattr(main.allocator, 'keep_freed_memory', lambda: calls.append('memory'))
+  monkeypatch.setattr(main.app, 'run', lambda *_, **__: calls.append('mode') or sys.exit(0))
+  with pytest.raises(SystemExit):
+    main.run()
+  assert calls == ['memory', 'mode']

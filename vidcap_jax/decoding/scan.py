@@ -33,11 +33,11 @@ def scan(captioner: Captioner, body: Body, memory: Any, init: Any, xs: Any) -> t
 
   def step(params, memory, state, x, observe):
     def intercept(call, args, kwargs, context):
-      module, y = context.module, call(*args, **kwargs)
+      module = context.module
       is_table = isinstance(module, nn.Embed) and module.name == 'words'
       if context.method_name != '__call__' or not (is_table or isinstance(module, StepDense)):
-        return y
-      return observe(module.path, args[0], y)
+        return call(*args, **kwargs)
+      return observe(module.path, args[0], lambda x: call(x, *args[1:], **kwargs))
 
     with nn.intercept_methods(intercept):
       return body(rebind(params), memory, state, x)

@@ -94,7 +94,7 @@ def read_lstm(gates: Array, valid: Array, kernel: Array) -> Array:
   def step(params, _, state, frame, observe):
     gates, valid = frame
     h = state[0].astype(gates.dtype)
-    update = lstm(gates + observe((), h, product(h, params['kernel'])), state[1])
+    update = lstm(gates + observe((), h, lambda h: product(h, params['kernel'])), state[1])
     return jax.tree.map(functools.partial(jnp.where, valid), update, state), None
 
   zeros = jnp.zeros((*gates.shape[1:-1], len(kernel)), wide(gates.dtype))
@@ -116,7 +116,7 @@ def read_gru(inputs: Array, valid: Array, kernel: Array, bias: Array) -> Array:
   def step(params, _, h, frame, observe):
     inputs, valid = frame
     narrow = h.astype(inputs.dtype)
-    products = observe(('state',), narrow, product(narrow, params['state']['kernel']))
+    products = observe(('state',), narrow, lambda h: product(h, params['state']['kernel']))
     return jnp.where(valid, gru(inputs, products, params['bias'], h), h), None
 
   zeros = jnp.zeros((*inputs.shape[1:-1], len(bias)), wide(inputs.dtype))
