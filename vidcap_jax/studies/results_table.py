@@ -152,7 +152,7 @@ def scores_markdown(section: Section) -> str:
   cells = [_line_cells(line) for line in section.lines]
   for line, row in zip(section.lines, cells):
     if line.row is None and line.recipe:
-      row['run'] = f'{line.name} ({line.recipe})'
+      row['run'] = f'{line.name}: {line.recipe}'
   about = f'Per cent; data set {section.data_hash[:12] or "of unknown hash"}.'
   return f'### {section.title}\n\n{about}\n\n{_markdown(SCORES, cells)}'
 

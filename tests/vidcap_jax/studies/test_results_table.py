@@ -51,7 +51,7 @@ def test_cells(sections):
 def test_a_page_has_scores_and_costs_in_two_tables(sections):
   scores = results_table.scores_markdown(sections[1])
   assert scores.startswith('### clips, test\n')
-  assert r'| others (wider \| deep) ' in scores
+  assert r'| others: wider \| deep ' in scores
   assert 'captions/s' not in scores
   costs = results_table.costs_markdown(sections)
   rows = [line.split(' | ') for line in costs.splitlines() if line.startswith('| ')]
