@@ -79,11 +79,11 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
     ([CONFIG, '--workdir=W', '--topology=v5e:2x4'], '--topology is for --mode=compile'),
     (
       ['--mode=predict', '--checkpoint=W', '--inputs=I', '--out=D'],
-      '--output is for --mode=evaluate, compile and export, not for predict: .*> FILE',
+      '--output .*evaluate.*export.* not for predict: .*> FILE',
     ),
     (
       ['--mode=predict', '--checkpoint=W', '--inputs=a.npy', '--data=D'],
-      '--data is for --mode=evaluate and compile, not for predict: leave it out',
+      '--data .*evaluate.*compile.* not for predict: leave it out',
     ),
     (
       ['--mode=evaluate', '--checkpoint=W', CONFIG],
@@ -91,7 +91,7 @@ CONFIG = f'--config={ROOT / "tests" / "tiny.py"}'
     ),
     (
       [CONFIG, '--workdir=W', '--checkpoint=C'],
-      '--checkpoint is for --mode=evaluate, predict and export,',
+      '--checkpoint .*evaluate.*predict.* not for train: .*train.init_from',
     ),
     ([CONFIG, '--workdir=W', '--decode=beam=2'], r'--decode is for .*: set --config.decode.KEY'),
     (
