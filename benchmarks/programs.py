@@ -19,6 +19,7 @@ from vidcap_jax import models
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, UNK, Vocabulary
 from vidcap_jax.decoding.decode import decode, encode
+from vidcap_jax.distributed.cpu_products import decoder_options
 from vidcap_jax.errors import UserError
 from vidcap_jax.inference.captioning import make_decoder
 from vidcap_jax.models.captioner import Captioner, bind, init_params
@@ -238,7 +239,7 @@ def decoding(sizes: Sizes, method: str, lengths: np.ndarray | None = None) -> Pr
   else:
     ends = jnp.asarray(lengths, jnp.int32)
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=decoder_options(None, module))
     def decoder(params, batch):
       captioner = ending_at(bind(module, params), ends)
       inputs = to_inputs(batch, (sizes.stream,), c.data.standardise)

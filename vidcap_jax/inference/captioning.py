@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from vidcap_jax.decoding.beam_banks import by_words
 from vidcap_jax.decoding.decode import check_decode, check_pass, decode, encode
 from vidcap_jax.decoding.ensemble import join
 from vidcap_jax.decoding.unroll import Captions
+from vidcap_jax.distributed.cpu_products import decoder_options
 from vidcap_jax.distributed.mesh import (
   batch_sharded_over,
   block,
@@ -60,8 +62,21 @@ def make_decoder(
   config: ConfigDict,
   length: int,
   mesh: Mesh | None = None,
+) -> jax.stages.Wrapped:
+  """``decoder_fn``, jitted; part of another program must be ``decoder_fn`` itself."""
+  run = decoder_fn(module, streams, vocabulary, config, length, mesh)
+  return jax.jit(run, compiler_options=decoder_options(mesh, module))
+
+
+def decoder_fn(
+  module: nn.Module,
+  streams: Sequence[Stream],
+  vocabulary: Vocabulary,
+  config: ConfigDict,
+  length: int,
+  mesh: Mesh | None = None,
 ) -> Callable[[Any, Mapping], Captions]:
-  """A jitted function (params, batch) -> Captions that decodes with ``config.decode``.
+  """A function (params, batch) -> Captions that decodes with ``config.decode``.
 
   Batches are sharded over ``mesh``, or are all on one device.
   """
@@ -70,7 +85,6 @@ def make_decoder(
   forced = forced_words(config.decode, vocabulary, length)
   key = jax.random.key(config.seed)
 
-  @jax.jit
   def run(params, batch):
     captioner, rows = bind(module, params), batch['video_index']
     inputs = to_inputs(batch, streams, config.data.standardise)
@@ -254,7 +268,9 @@ def ensemble_of(
   # Raises now, rather than at compilation, if the weights don't fit.
   join([bind(member.module, member.params) for member in members], weights)
 
-  @jax.jit
+  options = decoder_options(mesh, *(member.module for member in members))
+
+  @functools.partial(jax.jit, compiler_options=options)
   def run(params, batch):
     captioner = join([bind(m.module, p) for m, p in zip(members, params)], weights)
     inputs = [

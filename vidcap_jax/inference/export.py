@@ -35,7 +35,7 @@ from vidcap_jax.checkpoints.restore import Restored, require_captioner
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.decoding.decode import check_decode
 from vidcap_jax.errors import UserError
-from vidcap_jax.inference.captioning import make_decoder
+from vidcap_jax.inference.captioning import decoder_fn
 from vidcap_jax.models.captioner import Needs
 from vidcap_jax.models.streams import stream_sizes
 
@@ -104,7 +104,7 @@ def export_method(restored: Restored, settings: Mapping) -> jax_export.Exported:
   config = ConfigDict(restored.config.to_dict())
   config.decode = ConfigDict(settings)
   streams = restored.streams
-  run = make_decoder(restored.module, streams, restored.vocabulary, config, restored.length)
+  run = decoder_fn(restored.module, streams, restored.vocabulary, config, restored.length)
 
   @jax.jit
   def caption(parameters, inputs):

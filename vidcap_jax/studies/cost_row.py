@@ -232,7 +232,7 @@ def decode_program(stage: AbstractStage, method: str, rows: int) -> Program:
     filled = fill(batch, data, stage)
     return lambda: program(params, filled)
 
-  return Program(jax.jit(decode).trace(stage.state.params, batch), prepare)
+  return Program(decode.trace(stage.state.params, batch), prepare)
 
 
 def _train(stage: AbstractStage, settings: Settings) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def make_decoder(restored: Restored) -> Callable[[Any, Mapping, Mapping], Captio
       return drop_smallest(weights, mask, ratios[name]) if name in ratios else weights
 
     module = with_edit(restored.module, edit)
-    return captioning.make_decoder(
+    return captioning.decoder_fn(
       module,
       restored.streams,
       restored.vocabulary,
