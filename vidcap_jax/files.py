@@ -7,7 +7,7 @@ import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from etils import epath
@@ -165,15 +165,22 @@ def locked(folder: epath.PathLike) -> Iterator[None]:
       ) from None
     except OSError:  # the disk has no locks
       pass
-    try:
+    with _removed_if_unused(path, created):
       yield
-    except UserError:
-      if created and [each.name for each in path.iterdir()] == [LOCK]:
-        (path / LOCK).unlink()
-        with contextlib.suppress(OSError):  # another process begins there
-          for each in created:
-            each.rmdir()
-      raise
+
+
+@contextlib.contextmanager
+def _removed_if_unused(path: pathlib.Path, created: Sequence[pathlib.Path]) -> Iterator[None]:
+  """Removes the created folders after a user's error, if ``path`` holds only the lock."""
+  try:
+    yield
+  except UserError:
+    if created and [each.name for each in path.iterdir()] == [LOCK]:
+      (path / LOCK).unlink()
+      with contextlib.suppress(OSError):  # another process begins there
+        for each in created:
+          each.rmdir()
+    raise
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ def test_a_locked_folder_is_refused(tmp_path, bucket):
     again = files.locked(folder)
     with pytest.raises(UserError, match='work: another process is training there'):
       again.__enter__()
+    assert [path.name for path in folder.iterdir()] == [files.LOCK]
   with files.locked(folder):
     pass
   for _ in range(2):  # nothing can be locked there
