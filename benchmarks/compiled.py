@@ -55,6 +55,8 @@ CONFIGS = (
   'configs/vatex_fusion.py:temporal,fallback=i3d',
   'configs/msrvtt1000.py',
   'configs/clip_transformer.py:size=base',
+  'configs/flickr8k.py',
+  'configs/msrvtt_frames.py',
   'configs/quickstart.py',
 )
 DTYPES = ('float32', 'bfloat16')
