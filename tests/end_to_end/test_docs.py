@@ -33,11 +33,11 @@ FOLDERS = (
   'tests',
   'docs',
 )
-# Flags of pip, ruff, docker, kubectl, gcloud, sbatch, Beam, Dask, and of PyTorch projects.
+# Flags of pip, ruff, docker, kubectl, gcloud, sbatch, Beam, Dask, XLA, and of PyTorch projects.
 FLAGS_OF_OTHERS = {
   *('account', 'all', 'check', 'command', 'data-disk', 'environment_type', 'flink_master', 'init'),
   *('no-nanny', 'nthreads', 'nworkers', 'partition', 'prefix', 'requeue', 'runner', 'setup_file'),
-  *('no-deps', 'rm', 'target', 'user', 'worker'),
+  *('no-deps', 'rm', 'target', 'user', 'worker', 'xla_gpu_enable_triton_gemm'),
   *('beam_size', 'feats_dir', 'lr', 'model', 'train_only', 'use_box'),
 }
 
