@@ -292,16 +292,25 @@ def products(sizes: Sizes) -> dict[str, Program]:
     'vocabulary of a beam': (sizes.batch * sizes.beam, H, V),
     'square': (2 * H, 2 * H, 2 * H),
   }
-  return {f'product, {name}': _product(*shape, dtype) for name, shape in shapes.items()}
+  # On CPUs decoding may use another library than training.
+  libraries = {'': None, ' when decoding': decoder_options(None)}
+  return {
+    f'product, {name}{when}': _product(*shape, dtype, options)
+    for name, shape in shapes.items()
+    for when, options in libraries.items()
+    if options or not when
+  }
 
 
-def _product(rows: int, inner: int, columns: int, dtype: jnp.dtype) -> Program:
+def _product(
+  rows: int, inner: int, columns: int, dtype: jnp.dtype, options: dict[str, str] | None
+) -> Program:
   keys = jax.random.split(jax.random.key(0))
   a, b = (
     jax.random.normal(key, shape, dtype)
     for key, shape in zip(keys, ((rows, inner), (inner, columns)))
   )
-  run = jax.jit(jnp.matmul)
+  run = jax.jit(jnp.matmul, compiler_options=options)
   return Program(lambda: jax.block_until_ready(run(a, b)), 2.0 * rows * inner * columns)
 
 
