@@ -10,7 +10,7 @@ from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.features.video_folder import PICTURES, parse_frame_rate
 from vidcap_jax.inference import feature_inputs
 from vidcap_jax.inference.feature_inputs import Input
-from vidcap_jax.inference.inputs import find_inputs
+from vidcap_jax.inference.inputs import find_inputs, is_named
 
 PathLike = str | os.PathLike[str]
 Features = Mapping[str, Any]  # stream -> array; or stream -> path of features
@@ -55,6 +55,10 @@ def from_paths(
         raise DataError('an empty path; give a file or folder')
       found += find_inputs(provenance, [name], pictures, rate)
     except (UserError, OSError) as error:
+      if is_named(name):  # the form of the command line
+        streams = (*provenance.streams, *provenance.alignment_streams)
+        by_stream = ', '.join(f"{stream.name!r}: 'DIR'" for stream in streams)
+        error = DataError(f'{error}; in Python give features={{{by_stream}}}')
       found.append(_unreadable(name, pathlib.Path(name).stem or name, error))
   return found
 

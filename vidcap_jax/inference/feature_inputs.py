@@ -24,8 +24,8 @@ class Input:
   Attributes:
     source: its file or folder, or the id of its features.
     video_id: the file's name without its ending, or the id of its features.
-    load: reads it, and adds a line to the list for a file that is partly damaged. Any error means
-      that the video can't be read.
+    load: reads it, and adds a line to the list for a file that is partly damaged, or that has more
+      regions than the model reads. Any error means that the video can't be read.
   """
 
   source: str
@@ -83,12 +83,34 @@ def from_files(provenance: FeatureProvenance, paths: Mapping[str, pathlib.Path])
     required = (s for s in sources if not s.stream.optional)
     if lacking := [s.stream.name for s in required if video_id not in s.names]:
       raise DataError(f'no features of stream {", ".join(lacking)}')
-    return Video(
-      video_id, (), read_features(video_id, sources, provenance.options.get('align', {}))
-    )
+    features = read_features(video_id, sources, provenance.options.get('align', {}))
+    notes += cut_regions(provenance.streams, video_id, features)
+    return Video(video_id, (), features)
 
   ids = sorted({video_id for source in sources for video_id in source.names})
   return [Input(video_id, video_id, functools.partial(load, video_id)) for video_id in ids]
+
+
+def cut_regions(
+  streams: Sequence[Stream], video_id: str, features: Mapping[str, np.ndarray]
+) -> list[str]:
+  """A line for each stream with more regions of a frame than the model reads.
+
+  Args:
+    streams: that the model reads.
+    video_id: of the video, for the lines.
+    features: its arrays by stream; regions are (T, N, D), and all-zero ones are padding.
+  """
+  lines = []
+  for stream in streams:
+    most = max(1, stream.most_regions)
+    array = features[stream.name]
+    if stream.kind == 'regions' and array[:, most:].any():
+      lines.append(
+        f'{video_id}: stream {stream.name!r} has {array.shape[1]} regions in a frame, the model '
+        f'reads the first {most}'
+      )
+  return lines
 
 
 def _is_single(path: pathlib.Path) -> bool:
@@ -156,7 +178,9 @@ def from_arrays(provenance: FeatureProvenance, video_id: str, arrays: Mapping[st
 
   def load(notes: list[str]) -> Video:
     checked = _checked_arrays(provenance, video_id, arrays)
-    return Video(video_id, (), as_built(provenance, video_id, checked))
+    features = as_built(provenance, video_id, checked)
+    notes += cut_regions(provenance.streams, video_id, features)
+    return Video(video_id, (), features)
 
   return Input(video_id, video_id, load)
 

@@ -83,7 +83,7 @@ def find_inputs(
       folder whose pictures may be frames or not.
   """
   streams = (*provenance.streams, *provenance.alignment_streams)
-  named = [part for part in parts if _is_named(part)]
+  named = [part for part in parts if is_named(part)]
   features = [part for part in parts if _holds_features(part)]
   if not parts:
     raise DataError('--inputs: give files or folders')
@@ -126,7 +126,7 @@ def sources_of(
 ) -> dict[str, VideoSource]:
   """Id -> file or frames of the videos that ``videos_of`` reads; {} for features."""
   parts = split(inputs)
-  if any(_is_named(part) or _holds_features(part) for part in parts):
+  if any(is_named(part) or _holds_features(part) for part in parts):
     return {}
   return dict(_find_videos(parts, pictures, frame_rate))
 
@@ -156,10 +156,10 @@ def split(inputs: str) -> list[str]:
 
 
 def _exists(part: str) -> bool:
-  return os.path.exists(part) or (_is_named(part) and os.path.exists(part.partition('=')[2]))
+  return os.path.exists(part) or (is_named(part) and os.path.exists(part.partition('=')[2]))
 
 
-def _is_named(part: str) -> bool:
+def is_named(part: str) -> bool:
   """Whether the part is NAME=FEATURES, and not an existing file."""
   return '=' in part and not os.path.exists(part)
 
@@ -226,7 +226,9 @@ def _from_videos(
           f'the video has no sound for the stream {stream.name!r}, and all training videos had; a '
           f'model can do without if its data set is built with --optional={stream.name}'
         )
-    return Video(video_id, (), feature_inputs.as_built(provenance, str(source), arrays))
+    features = feature_inputs.as_built(provenance, str(source), arrays)
+    notes += feature_inputs.cut_regions(provenance.streams, video_id, features)
+    return Video(video_id, (), features)
 
   return [Input(str(s), video_id, functools.partial(load, video_id, s)) for video_id, s in sources]
 

@@ -40,7 +40,8 @@ class Result:
     attention: name -> the weights at each word of ``caption``, if they were asked for. ``weights``
       of an entry is (L, …): a row for each word, then the axes that ``axes`` names.
     source: the file or folder, or the id of features.
-    notes: what is wrong with a file that could be captioned all the same.
+    notes: what is wrong with a file that could be captioned all the same, or how many regions of
+      it the model left out.
 
   Example:
     >>> import vidcap_jax as vc

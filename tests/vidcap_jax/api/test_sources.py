@@ -37,6 +37,13 @@ def test_paths(tmp_path, monkeypatch):
     sources.from_paths(PROVENANCE, [], pictures='all')
 
 
+@pytest.mark.parametrize('path', ['image=a,motion=b', 'image=a'])
+def test_the_form_of_the_command_line(path):
+  (bad,) = sources.from_paths(TWO, path)
+  with pytest.raises(DataError, match=r"features=\{'image': 'DIR', 'motion': 'DIR'\}"):
+    bad.load([])
+
+
 def test_features(tmp_path):
   np.save(tmp_path / 'one.npy', np.ones((2, 4)))
   arrays = {'image': np.ones((3, 4))}

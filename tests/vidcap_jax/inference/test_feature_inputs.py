@@ -6,7 +6,7 @@ import pytest
 from vidcap_jax.data.provenance import FeatureProvenance
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.errors import DataError
-from vidcap_jax.inference.feature_inputs import by_stream, from_arrays
+from vidcap_jax.inference.feature_inputs import by_stream, from_arrays, from_files
 
 IMAGE = Stream('image', 'sequence', (None, 4))
 MOTION = Stream('motion', 'sequence', (None, 3))
@@ -32,6 +32,24 @@ def test_the_options_of_the_build_apply():
   assert found['objects'].shape == (2, 2, 3)
   with pytest.raises(DataError, match='missing: motion'):
     load(provenance, image=image, objects=np.ones((2, 4, 3)))
+
+
+def test_regions_that_the_model_does_not_read_are_noted(tmp_path):
+  provenance = FeatureProvenance((REGIONS,))
+  regions = np.ones((2, 5, 3), np.float32)
+  padded = np.where(np.arange(5)[:, None] < 2, regions, 0)  # all zero is padding
+  np.save(tmp_path / 'a.npy', regions)
+  np.save(tmp_path / 'b.npy', padded)
+  files = from_files(provenance, {'objects': tmp_path})
+  arrays = [from_arrays(provenance, v, {'objects': x}) for v, x in (('a', regions), ('b', padded))]
+  for cut, whole in (files, arrays):
+    notes = []
+    whole.load(notes)
+    assert notes == []
+    cut.load(notes)
+    (note,) = notes
+    for words in ('a', "'objects'", '5 regions', 'first 2'):
+      assert words in note
 
 
 def test_a_stream_that_a_video_may_lack():
