@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.files import check_input, check_output
 
 _FOLDER = re.compile(r'_(?P<video>video[0-9]+)-shot(?P<shot>[0-9]+)_(?P<pair>[0-9]+)$')
 
@@ -62,6 +63,8 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument('--output', required=True, metavar='DIR', help='folder for VIDEO/NNNN.jpg')
   args = parser.parse_args(argv)
   try:
+    check_input('--pairs', args.pairs, 'the folder all_concat', 'folder')
+    check_output('--output', args.output, folder=True)
     videos = pairs_of_videos(pathlib.Path(args.pairs))
     frames = 0
     for video, pictures in videos.items():

@@ -14,21 +14,27 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from etils import epath
 
 from configs import common
 from vidcap_jax.checkpoints.pytorch import imagecaptioning
 from vidcap_jax.checkpoints.pytorch.imported import Imported, Places
 from vidcap_jax.checkpoints.pytorch.pickled import load_options
-from vidcap_jax.checkpoints.pytorch.run import write_run
-from vidcap_jax.errors import UserError
+from vidcap_jax.checkpoints.pytorch.run import check_workdir, write_run
+from vidcap_jax.errors import DataError, UserError, error_text
+from vidcap_jax.features.plain_pickle import PickleError
 from vidcap_jax.features.torch_pickle import load_state_dict
-from vidcap_jax.files import check_output
+from vidcap_jax.files import check_input, check_output
 from vidcap_jax.program_name import as_typed, program_name
 
 # Project -> what describes its checkpoints.
 PROJECTS: Mapping[str, Callable[..., Imported]] = {'imagecaptioning': imagecaptioning.describe}
+
+_WEIGHTS = 'model.pth, a state dict'
+_INFOS = 'infos_ID.pkl of the same training'
 
 PREDICT = 'python -m vidcap_jax.main --mode=predict'
 
@@ -49,8 +55,8 @@ def make_parser() -> argparse.ArgumentParser:
     choices=tuple(imagecaptioning.CAPTION_MODELS),
     help='its model (default: the one in the infos)',
   )
-  add('--weights', required=True, metavar='FILE', help='model.pth, a state dict')
-  add('--infos', required=True, metavar='FILE', help='infos_ID.pkl of the same training')
+  add('--weights', required=True, metavar='FILE', help=_WEIGHTS)
+  add('--infos', required=True, metavar='FILE', help=_INFOS)
   add('--output', '--out', dest='out', required=True, metavar='RUN', help='a new workdir')
   add(
     '--fc_stream',
@@ -94,6 +100,22 @@ def _places(args: argparse.Namespace) -> Places:
   return Places(args.fc_stream, args.att_stream, args.regions, grid)
 
 
+def _load_weights(path: pathlib.Path) -> dict[str, np.ndarray]:
+  """The state dict of ``--weights``; DataError names the flag."""
+  try:
+    return load_state_dict(path)
+  except PickleError as error:
+    raise DataError(f'--weights={error}; give {_WEIGHTS}') from None
+
+
+def _load_infos(path: str) -> dict[str, Any]:
+  """The options of ``--infos``; DataError names the flag."""
+  try:
+    return load_options(path)
+  except DataError as error:
+    raise DataError(f'--infos={error}; give {_INFOS}') from None
+
+
 def _report(imported: Imported, folder: epath.Path, out: str) -> str:
   """What was written, and how to use it."""
   decode = imported.decode
@@ -115,13 +137,16 @@ def main(argv: Sequence[str] | None = None) -> int:
   args = make_parser().parse_args(argv)
   try:
     check_output('--output', args.out, folder=True)
+    check_workdir(epath.Path(args.out))
+    check_input('--infos', args.infos, _INFOS, 'file')
+    check_input('--weights', args.weights, _WEIGHTS, 'file')
     places = _places(args)
-    imported = PROJECTS[args.project](load_options(args.infos), args.model, places, args.infos)
+    imported = PROJECTS[args.project](_load_infos(args.infos), args.model, places, args.infos)
     weights = pathlib.Path(args.weights)
-    arrays = load_state_dict(weights)
+    arrays = _load_weights(weights)
     folder = write_run(epath.Path(args.out), common.base(), imported, arrays, weights, args.project)
   except (ValueError, OSError) as error:
-    print(f'error: {error}', file=sys.stderr)
+    print(f'error: {error_text(error)}', file=sys.stderr)
     return 1
   print(_report(imported, folder, args.out))
   return 0

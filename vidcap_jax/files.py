@@ -8,7 +8,7 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from etils import epath
 
@@ -110,19 +110,35 @@ def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
     ) from None
 
 
-def check_input(flag: str, path: epath.PathLike, wanted: str) -> None:
-  """Checks that a path to read is not empty, as of an unset shell variable.
+def check_input(
+  flag: str, path: epath.PathLike, wanted: str, kind: Literal['file', 'folder'] | None = None
+) -> None:
+  """Checks that a path to read is not empty, as of an unset shell variable, and what it names.
 
   Args:
     flag: the flag with the path, for the message.
     path: the path; pathlib would take an empty one for the current folder.
     wanted: what the path names, for the message.
+    kind: what must be on the disk; None: not checked.
 
   Raises:
-    UserError: it is empty.
+    UserError: it is empty, or there is no such file or folder.
   """
-  if not os.fspath(path):
+  name = os.fspath(path)
+  if not name:
     raise UserError(f'{flag}=: an empty path; give {wanted}')
+  if kind is None or (os.path.isdir(name) if kind == 'folder' else _is_file(name)):
+    return
+  if os.path.exists(name):
+    other = 'file' if kind == 'folder' else 'folder'
+    raise UserError(f'{flag}={name}: a {other}, not a {kind}; give {wanted}')
+  home = f' (shells do not expand ~ after {flag}=; write $HOME)' if name.startswith('~') else ''
+  raise UserError(f'{flag}={name}: no such {kind}{home}; give {wanted}')
+
+
+def _is_file(name: str) -> bool:
+  """Whether it is a file, or a pipe as of ``<(command)``."""
+  return os.path.exists(name) and not os.path.isdir(name)
 
 
 @contextlib.contextmanager

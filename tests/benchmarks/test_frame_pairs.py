@@ -30,6 +30,14 @@ def test_frames_are_in_the_order_of_shots_and_pairs(tmp_path, capsys):
   np.testing.assert_allclose([f.mean() for f in frames], [10, 30, 50, 70, 90, 110], atol=2)
 
 
+def test_no_such_folder(tmp_path, capsys):
+  pairs = tmp_path / 'gone'
+  assert frame_pairs.main([f'--pairs={pairs}', f'--output={tmp_path / "frames"}']) == 1
+  err = capsys.readouterr().err
+  assert f'--pairs={pairs}' in err
+  assert 'all_concat' in err
+
+
 def test_other_folders_are_named(tmp_path, capsys):
   (tmp_path / 'clips').mkdir()
   assert frame_pairs.main([f'--pairs={tmp_path}', f'--output={tmp_path / "frames"}']) == 1

@@ -106,8 +106,11 @@ def test_evaluation_needs_a_data_set(imported):
     (['--regions=0'], ('--regions=0',)),
     (['--grid=14'], ('--grid=14', 'x')),
     (['--fc_stream=att'], ('fc_feat_size=4', 'att_feat_size=3')),
-    (['--weights=gone.pth'], ('gone.pth',)),
-    (['--infos=gone.pkl'], ('gone.pkl',)),
+    (['--weights=gone.pth'], ('--weights=gone.pth', 'model.pth')),
+    (['--weights=~/gone.pth'], ('--weights=~/gone.pth', '$HOME')),
+    (['--weights=.'], ('--weights=.', 'folder', 'model.pth')),
+    (['--weights='], ('--weights=',)),
+    (['--infos=gone.pkl'], ('--infos=gone.pkl', 'infos_ID.pkl')),
     (['--output='], ('--output=',)),
   ],
 )
@@ -136,6 +139,34 @@ def test_other_weights(changes, words, tmp_path, capsys):
   for word in words:
     assert word in err
   assert not (tmp_path / 'run').exists()
+
+
+def test_weights_and_infos_that_are_swapped(tmp_path, capsys):
+  _, weights, infos = fixtures.write('updown', tmp_path)
+  weights, infos = (flag.partition('=')[2] for flag in (weights, infos))
+  assert run(tmp_path, f'--infos={weights}') == 1
+  err = capsys.readouterr().err
+  assert f'--infos={weights}' in err
+  assert 'weights' in err
+  assert 'infos_ID.pkl' in err
+  assert run(tmp_path, f'--weights={infos}') == 1
+  err = capsys.readouterr().err
+  assert f'--weights={infos}' in err
+  assert 'model.pth' in err
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path, capsys):
+  (tmp_path / 'run').mkdir()
+  (tmp_path / 'run' / '.hidden').touch()
+  (tmp_path / 'run' / 'notes.txt').touch()
+  assert run(tmp_path) == 1
+  err = capsys.readouterr().err
+  assert f'--output={tmp_path / "run"}' in err
+  assert 'notes.txt' in err
+  assert 'hidden' not in err
+  assert len(list((tmp_path / 'run').iterdir())) == 2
+  (tmp_path / 'run' / 'notes.txt').unlink()
+  assert run(tmp_path, '--regions=5') == 0
 
 
 def test_a_run_is_not_overwritten(imported, capsys):

@@ -57,6 +57,21 @@ def test_an_empty_path_to_read():
     files.check_input('--videos', '', 'a folder')
 
 
+def test_what_a_path_to_read_names(tmp_path):
+  (file := tmp_path / 'a.pth').touch()
+  files.check_input('--weights', file, 'weights', 'file')
+  files.check_input('--pairs', tmp_path, 'pairs', 'folder')
+  cases = [
+    (tmp_path, 'file', 'folder, not a file.*weights'),
+    (file, 'folder', 'file, not a folder.*weights'),
+    (tmp_path / 'gone', 'file', 'gone: no such file.*weights'),
+    ('~/gone.pth', 'file', '~/gone.pth: no such file.*HOME'),
+  ]
+  for path, kind, words in cases:
+    with pytest.raises(UserError, match=f'--weights=.*{words}'):
+      files.check_input('--weights', path, 'weights', kind)
+
+
 def test_absolute_paths(tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
   assert files.absolute('work') == epath.Path(tmp_path / 'work')

@@ -61,6 +61,8 @@ def load_options(path: str | pathlib.Path) -> dict[str, Any]:
     OSError: the file can't be read.
   """
   with pathlib.Path(path).open('rb') as file:
+    if file.peek(2)[:2] == b'PK':
+      raise DataError(f'{path}: a zip file, as PyTorch saves weights in, not a pickle of options')
     try:
       contents = _Unpickler(file, encoding='latin-1').load()
     except Exception as error:  # a damaged pickle raises almost anything

@@ -16,10 +16,28 @@ from vidcap_jax.checkpoints.pytorch import tables
 from vidcap_jax.checkpoints.pytorch.imported import Imported
 from vidcap_jax.checkpoints.restore import abstract_params
 from vidcap_jax.data.provenance import FeatureProvenance
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import UserError, first_few
 from vidcap_jax.files import write_json
 
 STAGE = 'imported'
+
+
+def check_workdir(workdir: epath.Path) -> None:
+  """Checks that the folder of a run to write is new, or empty but for hidden files.
+
+  Raises:
+    UserError: it has a run or other files.
+  """
+  if (workdir / 'config.json').exists() or (workdir / 'checkpoints').exists():
+    raise UserError(
+      f'--output={workdir}: there is a run already; give a new folder, or remove this one'
+    )
+  if workdir.is_dir():
+    names = sorted(path.name for path in workdir.iterdir() if not path.name.startswith('.'))
+    if names:
+      raise UserError(
+        f'--output={workdir}: the folder has other files ({first_few(names)}); give a new folder'
+      )
 
 
 def write_run(
@@ -33,7 +51,7 @@ def write_run(
   """Writes a run with one finished stage, ``STAGE``, whose only checkpoint has the parameters.
 
   Args:
-    workdir: a folder without a run.
+    workdir: a folder that passes ``check_workdir``.
     base: a config with all keys; changed as the import needs.
     imported: the checkpoint's settings.
     arrays: its state dict.
@@ -44,13 +62,10 @@ def write_run(
     The checkpoint's folder.
 
   Raises:
-    UserError: the workdir has a run, or can't be written.
+    UserError: the workdir has a run or other files.
     DataError: the state dict is not that of the table.
   """
-  if (workdir / 'config.json').exists() or (workdir / 'checkpoints').exists():
-    raise UserError(
-      f'--output={workdir}: there is a run already; give a new folder, or remove this one'
-    )
+  check_workdir(workdir)
   config = _config(base, imported)
   module = models.build(config.model, len(imported.vocabulary), config.train.dtype)
   shapes = abstract_params(module, imported.streams, config)

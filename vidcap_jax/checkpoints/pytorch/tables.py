@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, first_few
 
 Convert = Callable[..., np.ndarray]
 Order = slice | Sequence[int]  # which elements of an axis are taken, in which order
@@ -63,13 +63,12 @@ def convert(
   missing = sorted(used - arrays.keys())
   unknown = sorted(key for key in arrays.keys() - used if not ignored.fullmatch(key))
   if missing or unknown:
+    differences = {'missing': missing, 'the model here has nothing like': unknown}
+    listed = [f'{what}: {first_few(keys)}' for what, keys in differences.items() if keys]
     raise DataError(
-      f'{where}: not the parameters of this model with the options of its infos'
-      + ''.join(
-        f'; {what}: {", ".join(keys)}'
-        for what, keys in (('missing', missing), ('the model here has nothing like', unknown))
-        if keys
-      )
+      f'{where}: not the parameters of this model with the options of its infos; '
+      f'{"; ".join(listed)}; give the weights and the infos of one training',
+      [f'{what}: {key}' for what, keys in differences.items() for key in keys],
     )
   expected = {
     '/'.join(part.key for part in path): leaf for path, leaf in jax.tree.leaves_with_path(shapes)

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.feature_files import torch_zip
 from vidcap_jax.checkpoints.pytorch.pickled import load_options
 from vidcap_jax.errors import DataError
 
@@ -55,6 +56,7 @@ class Runs:
     (pickle.dumps(INFOS)[:-20], 'infos.pkl'),
     (b'', 'infos.pkl'),
     (b'no pickle', 'infos.pkl'),
+    (torch_zip({}), 'infos.pkl.*PyTorch.*weights'),
     # options that are not a dictionary of names
     (b"\x80\x02}U\x03optcargparse\nNamespace\n)\x81K\x05bs.", 'options'),
     (b"\x80\x02}U\x03optcargparse\nNamespace\n)\x81}K\x05K\x05sbs.", 'options'),

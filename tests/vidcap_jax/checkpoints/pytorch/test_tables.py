@@ -50,6 +50,13 @@ def test_missing_and_unknown_keys_are_named():
     convert(given)
 
 
+def test_many_unknown_keys_are_counted():
+  with pytest.raises(DataError, match='extra_0, .* 27 more') as caught:
+    convert(arrays(**{f'extra_{i}': np.zeros(1) for i in range(30)}))
+  assert len(caught.value.items) == 30
+  assert 'extra_9' not in str(caught.value)
+
+
 @pytest.mark.parametrize(
   ('changes', 'message'),
   [
