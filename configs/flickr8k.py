@@ -20,6 +20,11 @@ Variants: ``model=transformer``, the default; ``spatial``, the VATEX model's att
 allow: attention over frames and the choice of key frames have nothing to choose from. The papers'
 models have equal sizes and training. ``recipe=rl`` adds self-critical training on CIDEr-D and
 BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
+
+Measured with ``model=transformer``, seed 0, best epoch of ten by CIDEr of validation, beam 5: test
+CIDEr 0.537, BLEU-4 0.214, METEOR 0.202, ROUGE-L 0.464 (best constant caption: CIDEr 0.137). Time:
+55 minutes of processor time on two cores. The other models and ``recipe=rl`` have not been trained
+to the end. More: docs/results/flickr8k.md.
 """
 
 from configs import common, comparisons
@@ -69,5 +74,5 @@ RESTARTS = {
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   return comparisons.config(
-    common.read_variant(variant, **VARIANTS), STREAMS, epochs=15.0, rl_epochs=3.0
+    common.read_variant(variant, **VARIANTS), STREAMS, epochs=10.0, rl_epochs=3.0
   )
