@@ -231,16 +231,19 @@ def _use(card: Card) -> list[str]:
   restored = card.restored
   made = provenance.from_dict(restored.meta.get('making', {}), restored.streams)
   run = _run(card)
+  example = inputs.example_of(made)
+  folders = dict.fromkeys((stream.name for stream in restored.streams), 'DIR')
+  argument = "['clip.mp4']" if example == 'FILES' else f'features={folders}'
   return [
     '## How to use it',
-    f'    vidcap predict --checkpoint={run} --inputs={inputs.example_of(made)}',
+    f'    vidcap predict --checkpoint={run} --inputs={example}',
     'or from Python:',
     '\n'.join(
       (
         '    import vidcap_jax as vc',
         '',
         f"    captioner = vc.load('{run}')",
-        "    for result in captioner.caption(['clip.mp4']):",
+        f'    for result in captioner.caption({argument}):',
         '      print(result.video_id, result.caption)',
       )
     ),

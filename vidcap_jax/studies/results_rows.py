@@ -248,7 +248,11 @@ def read_stages(workdir: pathlib.Path) -> list[Trained]:
 
 def _reports(folder: pathlib.Path) -> dict[str, dict]:
   """Split -> metrics.json of the captions in a stage's folder that were scored with references."""
-  reports = {path.parent.name: read_json(path) for path in sorted(folder.glob('*/metrics.json'))}
+  reports = {}
+  for path in sorted(folder.glob('*/metrics.json')):
+    reports[path.parent.name] = report = read_json(path)
+    if not isinstance(report, dict):
+      raise DataError(f'{path}: damaged, not an object of scores; evaluate the run again')
   return {
     split: report
     for split, report in reports.items()

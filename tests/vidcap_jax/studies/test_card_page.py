@@ -58,6 +58,16 @@ def test_an_imported_checkpoint_names_its_project(restored):
   assert 'imported' not in card_page.text(card_of(restored), {})
 
 
+def test_the_example_gives_features_to_a_model_whose_extractors_are_unknown(restored):
+  text = card_page.text(
+    card_of(dataclasses.replace(restored, meta={**restored.meta, 'making': {}})), {}
+  )
+  (stream, *_) = restored.streams
+  assert f'--inputs={stream.name}=DIR' in text
+  assert f"features={{'{stream.name}': 'DIR'" in text
+  assert 'clip.mp4' not in text
+
+
 def test_retrieval_is_shown_of_a_model_that_makes_no_captions(restored):
   report = {'R@1': 0.125, 'R@5': 0.25, 'R@10': 0.5, 'rsum': 3.0}
   text = card_page.text(card_of(restored, reports={'val': report}), {})

@@ -61,9 +61,12 @@ def test_runs_without_scores_and_damaged_ones_are_named(tmp_path):
   (empty / 'metrics.jsonl').unlink()
   damaged = finished.write(tmp_path / 'damaged')
   (damaged / 'config.json').write_text(json.dumps({'seed': 0}))
+  listed = finished.write(tmp_path / 'listed')
+  (listed / 'eval' / 'test' / 'metrics.json').write_text('[]')
   rows, problems = results_rows.find([str(tmp_path)])
   assert [row.name for row in rows] == ['good']
-  assert [problem.split(':')[0].rsplit('/', 1)[1] for problem in problems] == ['damaged', 'empty']
+  names = [problem.split(':')[0].rsplit('/', 1)[1] for problem in problems]
+  assert names == ['damaged', 'empty', 'listed']
   with pytest.raises(UserError, match='--runs=.*nowhere'):
     results_rows.find([f'{tmp_path}/nowhere'])
 
