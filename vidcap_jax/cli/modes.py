@@ -126,7 +126,8 @@ def card_mode() -> int:
   paths, _ = _checkpoints()
   if len(paths) > 1:
     raise UserError('--mode=card takes one checkpoint, not an ensemble')
-  given, data, split = command_line.OUTPUT.value, command_line.DATA.value, command_line.SPLIT.value
+  given, data = command_line.OUTPUT.value, command_line.DATA.value
+  split = command_line.SPLIT.value if command_line.SPLIT.present else None
   if given is not None:
     files.check_output('--output', required(command_line.OUTPUT))
   (restored,) = _restored(paths, _mesh())

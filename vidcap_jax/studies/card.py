@@ -19,7 +19,11 @@ FILE = 'card.md'
 
 
 def write(
-  restored: Restored, data: str | None, split: str, output: str | None, log: Callable[[str], None]
+  restored: Restored,
+  data: str | None,
+  split: str | None,
+  output: str | None,
+  log: Callable[[str], None],
 ) -> str:
   """Writes a run's card; arguments and errors are those of ``collect``.
 

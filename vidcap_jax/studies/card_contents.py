@@ -10,7 +10,7 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import meteor, metrics, results
 from vidcap_jax.evaluation.intervals import Interval, score_intervals
 from vidcap_jax.files import read_json
@@ -78,19 +78,22 @@ def workdir_of(restored: Restored) -> pathlib.Path:
   """The folder of a checkpoint's run.
 
   Raises:
-    UserError: the checkpoint is in no workdir.
+    UserError: the checkpoint is in no workdir, ``data`` is no data set, or the run has no captions
+      of ``split``.
   """
   results.folder_of(restored)  # raises
   return pathlib.Path(restored.path).absolute().parents[2]
 
 
-def collect(restored: Restored, data: str | None, split: str, log: Callable[[str], None]) -> Card:
+def collect(
+  restored: Restored, data: str | None, split: str | None, log: Callable[[str], None]
+) -> Card:
   """Reads a run, and scores the captions of its evaluations per video.
 
   Args:
     restored: its checkpoint.
     data: the data set; None: that of the training.
-    split: whose lowest videos are shown; another one where this has no captions.
+    split: whose lowest videos are shown; None: test, or another one that was evaluated.
     log: prints what is done.
 
   Raises:
@@ -109,6 +112,12 @@ def collect(restored: Restored, data: str | None, split: str, log: Callable[[str
     for name, report in reports.items()
     if report.get('references') and (folder / name / 'captions.json').is_file()
   }
+  if split is not None and split not in captions:
+    known = ', '.join(captions) or 'none'
+    raise UserError(
+      f'--split={split}: this checkpoint has no captions of it with references; it has those of: '
+      f'{known}. --mode=evaluate makes them'
+    )
   rows = [results_rows.Row('', '', (trained,))] if trained else []
   baselines = results_baselines.collect(rows, False, log)
   card = Card(restored, trained, reports, {}, None, None, baselines, '')
@@ -116,12 +125,14 @@ def collect(restored: Restored, data: str | None, split: str, log: Callable[[str
     directory = restored.data_folder(data)
     manifest = read_manifest(directory)
   except DataError as error:
+    if data is not None:
+      raise UserError(f'--data={data}: {error}') from None
     return dataclasses.replace(card, note=str(error))
   if manifest.hash != restored.meta['data']['hash']:
     note = f'{manifest.name} is not the data set of the training: its hash is {manifest.hash}'
     return dataclasses.replace(card, note=note)
   card = dataclasses.replace(card, manifest=manifest)
-  shown = split if split in captions else next(iter(captions), '')
+  shown = split or ('test' if 'test' in captions else next(iter(captions), ''))
   return _with_scores(card, directory, captions, shown, log)
 
 

@@ -38,12 +38,15 @@ def split_page(text: str, begin: str, end: str) -> tuple[str, str, str]:
   """The parts of a page before, between and after its two marks, each a line of its own.
 
   Raises:
-    UserError: the page lacks the marks.
+    UserError: the page does not have the two marks once each, in this order.
   """
-  before, found_begin, rest = text.partition(begin)
+  before, _, rest = text.partition(begin)
   block, found_end, after = rest.partition(end)
-  if not (found_begin and found_end):
-    raise UserError(f'the page lacks the lines {begin} and {end}')
+  if not found_end or text.count(begin) > 1 or text.count(end) > 1:
+    raise UserError(
+      f'the page must have the line {begin} once and, below it, the line {end} once; '
+      f'it has {text.count(begin)} and {text.count(end)} of them'
+    )
   return before, block, after
 
 

@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     check_plot('--curves', options.curves)
   rows, problems = results_rows.find(options.runs)
   if not rows:
-    raise UserError(f'--runs={",".join(options.runs)}: {"; ".join(problems) or "no run in it"}')
+    raise UserError('; '.join(problems) or f'--runs={",".join(options.runs)}: no run in it')
   baselines = results_baselines.Baselines({}, {})
   if options.baselines != 'none':
     baselines = results_baselines.collect(rows, options.baselines == 'compute', _log)

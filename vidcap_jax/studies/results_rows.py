@@ -157,7 +157,8 @@ def find(folders: Sequence[str]) -> tuple[list[Row], list[str]]:
       try:
         trained = read_stages(workdir)
       except runs.UNREADABLE as error:
-        problems.append(f'{workdir}: {runs.reason_of(error)}')
+        reason = runs.reason_of(error)
+        problems.append(reason if str(workdir) in reason else f'{workdir}: {reason}')
         continue
       if not trained:
         problems.append(f'{workdir}: no scores of captions yet')
@@ -220,8 +221,7 @@ def read_stages(workdir: pathlib.Path) -> list[Trained]:
   config = ConfigDict(saved)
   records = read_metric_log(workdir)
   finished = restore.finished_stages(epath.Path(workdir))
-  ledger = workdir / LEDGER
-  goodput = read_json(ledger) if ledger.is_file() else {}
+  goodput = _goodput(workdir / LEDGER)
   trained = []
   for stage in results.scored_stages(config):
     own = stage_config(config, stage)
@@ -259,6 +259,18 @@ def _reports(folder: pathlib.Path) -> dict[str, dict]:
     if report.get('references') and 'CIDEr' in report and not report.get('ensemble')
     if 'hash' in report.get('data', {})  # absent in reports of the first versions
   }
+
+
+def _goodput(ledger: pathlib.Path) -> Mapping[str, Any]:
+  """A run's goodput.json; {} without one."""
+  if not ledger.is_file():
+    return {}
+  goodput = read_json(ledger)
+  if not isinstance(goodput, dict) or not isinstance(goodput.get('seconds', {}), dict):
+    raise DataError(
+      f'{ledger}: damaged, not the times of a run; delete it to show the scores without times'
+    )
+  return goodput
 
 
 def _best(records: Sequence[Mapping], split: str, metric: str) -> Mapping[str, Any]:

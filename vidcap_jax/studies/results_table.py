@@ -73,7 +73,7 @@ class Section:
   @property
   def title(self) -> str:
     """Its heading."""
-    return f'{self.data}, {self.split}'
+    return f'{self.data or "unknown data"}, {self.split}'
 
 
 def sections(rows: Sequence[Row], baselines: Baselines) -> list[Section]:

@@ -6,15 +6,15 @@ import pytest
 
 from tests import tiny
 from vidcap_jax.data.records import Video
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.studies import card_contents
 
 
-def collect(restored, run, split='test'):
+def collect(restored, run, split=None, data=None):
   path = run / 'checkpoints' / 'xe' / restored.path.name
   with tiny.unscored_by_java():
     return card_contents.collect(
-      dataclasses.replace(restored, path=type(restored.path)(path)), None, split, [].append
+      dataclasses.replace(restored, path=type(restored.path)(path)), data, split, [].append
     )
 
 
@@ -42,6 +42,17 @@ def test_without_the_data_set_scores_are_those_of_the_evaluation(
   assert not card.intervals
   assert card.weakness is None
   assert 'gone' in card.note
+
+
+def test_a_split_without_captions_is_refused_with_those_that_have_some(restored, evaluated_run):
+  with pytest.raises(UserError, match=r'--split=vall.*val'):
+    collect(restored, evaluated_run, 'vall')
+  assert collect(restored, evaluated_run, 'val').weakness.split == 'val'
+
+
+def test_a_data_set_that_is_given_must_exist(restored, evaluated_run, tmp_path):
+  with pytest.raises(UserError, match=r'--data=.*nothing'):
+    collect(restored, evaluated_run, data=str(tmp_path / 'nothing'))
 
 
 def test_reports_of_other_checkpoints_are_left_out(restored, evaluated_run, monkeypatch):

@@ -43,3 +43,12 @@ def test_a_page_without_marks_is_refused_with_its_name(tmp_path):
   page.write_text('# Title\n')
   with pytest.raises(UserError, match=r'--markdown=.*page\.md.*<!-- results -->'):
     markdown.check_page('--markdown', str(page), 'results')
+
+
+@pytest.mark.parametrize('order', ['begin begin end', 'end begin', 'begin end begin end', 'begin'])
+def test_a_page_with_other_marks_is_refused(tmp_path, order):
+  page = tmp_path / 'page.md'
+  marks = dict(zip(('begin', 'end'), markdown.marks('results')))
+  page.write_text('\n'.join(marks[name] for name in order.split()))
+  with pytest.raises(UserError, match=r'--markdown=.*page\.md.*once'):
+    markdown.check_page('--markdown', str(page), 'results')

@@ -63,10 +63,12 @@ def test_runs_without_scores_and_damaged_ones_are_named(tmp_path):
   (damaged / 'config.json').write_text(json.dumps({'seed': 0}))
   listed = finished.write(tmp_path / 'listed')
   (listed / 'eval' / 'test' / 'metrics.json').write_text('[]')
+  untimed = finished.write(tmp_path / 'untimed')
+  (untimed / 'goodput.json').write_text('3')
   rows, problems = results_rows.find([str(tmp_path)])
   assert [row.name for row in rows] == ['good']
-  names = [problem.split(':')[0].rsplit('/', 1)[1] for problem in problems]
-  assert names == ['damaged', 'empty', 'listed']
+  named = [problem.removeprefix(f'{tmp_path}/').partition(':')[0] for problem in problems]
+  assert named == ['damaged', 'empty', 'listed/eval/test/metrics.json', 'untimed/goodput.json']
   with pytest.raises(UserError, match='--runs=.*nowhere'):
     results_rows.find([f'{tmp_path}/nowhere'])
 
