@@ -63,7 +63,7 @@ def commands(file: str) -> dict[str, Options]:
   """The options of a docstring's build commands by data set, which --output=data/NAME names."""
   joined = docstring(file).replace('\\\n', ' ')
   found = {}
-  for line in re.findall(r'python -m data_prep\.build (--format.*)', joined):
+  for line in re.findall(r'vidcap build (--format.*)', joined):
     options = resolve(parse_options(shlex.split(line)))
     found[options.out.removeprefix('data/')] = options
   return found
@@ -106,7 +106,7 @@ def test_commands_state_a_threshold_and_a_length(file):
   module = config_files.load(FOLDER / file)
   data_sets = module.VARIANTS.get('data', [file.partition('_')[0]])
   assert sorted(commands(file)) == sorted(data_sets)
-  for command in re.findall(r'data_prep\.build (--format(?:.*\\\n)*.*)', module.__doc__):
+  for command in re.findall(r'vidcap build (--format(?:.*\\\n)*.*)', module.__doc__):
     assert '--min_count=' in command
     assert '--max_words=' in command
 

@@ -47,7 +47,7 @@ def _model(card: Card) -> list[str]:
   config, meta = restored.config, restored.meta
   parameters = sum(x.size for x in jax.tree.leaves(restored.params))
   decode = {key: config.decode[key] for key in ('method', 'beam', 'length_penalty', 'min_length')}
-  versions = meta.get('versions', {})
+  installed = [(k, v) for k, v in meta.get('versions', {}).items() if v != 'not installed']
   rows = [
     ('model', config.model.name),
     ('sizes', _settings(config.model)),
@@ -55,7 +55,7 @@ def _model(card: Card) -> list[str]:
     ('vocabulary', f'{len(restored.vocabulary):,} words, hash {restored.vocabulary.hash}'),
     ('decoding', _listed(decode.items())),
     ('checkpoint', f'{pathlib.PurePath(*restored.path.parts[-3:])}, step {restored.path.name}'),
-    ('versions', _listed((k, v) for k, v in versions.items() if v != 'not installed')),
+    ('versions', _listed(installed) or 'not recorded'),
   ]
   return ['## Model', _table(('', ''), rows)]
 
@@ -72,7 +72,7 @@ def _listed(items: Iterable[tuple[str, Any]]) -> str:
 
 def _data(card: Card) -> list[str]:
   meta, manifest = card.restored.meta, card.manifest
-  rows = [('name', meta['data']['name']), ('hash', meta['data']['hash'])]
+  rows = [('name', meta['data']['name']), ('hash', meta['data']['hash'] or 'not recorded')]
   if manifest:
     for name, split in manifest.splits.items():
       rows.append((f'split {name}', f'{split.videos:,} videos, {split.captions:,} captions'))

@@ -20,7 +20,7 @@ from vidcap_jax.models.captioner import Noise, is_captioner
 from vidcap_jax.training.step import epoch_at, key_and_inputs, progress_at
 
 TRAINING, SAMPLE, BASELINE = 'training', 'sample', 'greedy baseline'
-EVALUATION = 'validation, prediction'  # both run ``make_decoder``
+EVALUATION = 'validation, prediction'  # both run ``decoder_fn``
 REWARD = 'reward'  # of equation 20, refocused encoder
 PASSES = (TRAINING, SAMPLE, BASELINE, REWARD, EVALUATION)
 # Functions that run the model -> the pass that they make; others make TRAINING.
@@ -33,7 +33,7 @@ _PASS_OF = {
   'sample_captions_on_tape': SAMPLE,
   'replay': SAMPLE,
   'greedy_captions': BASELINE,
-  'make_decoder': EVALUATION,
+  'decoder_fn': EVALUATION,
 }
 
 

@@ -36,7 +36,7 @@ def test_activitynet(tmp_path):
     ({'sentences': ['a']}, '"timestamps" is not a list of pairs'),
     ({'timestamps': [[0, '1']]}, '"timestamps" is not a list of pairs'),
     ({'timestamps': [[0, 1]], 'sentences': ['a', 'b']}, '1 segments and 2 sentences'),
-    ({'timestamps': [[0, 1]], 'sentences': [None]}, 'segment 0: captions of .* are neither'),
+    ({'timestamps': [[0, 1]], 'sentences': [None]}, 'segment 0: captions are neither'),
   ],
 )
 def test_activitynet_faults(tmp_path, described, match):

@@ -20,7 +20,7 @@ def test_captions_by_video(tmp_path):
     ('vid3', None, []),
   ]
   refused('json', write(tmp_path / 'a.json', '{"a": ["b"], "a": ["c"]}'), 'twice in one object: a')
-  refused('json', write(tmp_path / 'a.json', {'a': [{'text': 'b'}]}), "captions of 'a'")
+  refused('json', write(tmp_path / 'a.json', {'a': [{'text': 'b'}]}), "'a': captions")
   refused('json', write(tmp_path / 'a.json', ['a']), r'\[0\]: not a JSON object')
   refused('json', write(tmp_path / 'a.json', '"a"'), 'captions by id')
 
@@ -45,14 +45,14 @@ def test_pickles_of_python_2(tmp_path):
   [
     ({'a': 'x'}, None),
     ({'a': {'captions': 'x'}}, None),
-    ({'a': [{'text': 'x'}]}, "captions of 'a' are neither"),
-    ({'a': [['x', 1]]}, "captions of 'a' are neither"),
-    ({'a': {'b': {'c': 'x'}}}, "captions of 'a' are neither"),
-    ({'a': 1}, "captions of 'a' are neither"),
+    ({'a': [{'text': 'x'}]}, "'a': captions are neither"),
+    ({'a': [['x', 1]]}, "'a': captions are neither"),
+    ({'a': {'b': {'c': 'x'}}}, "'a': captions are neither"),
+    ({'a': 1}, "'a': captions are neither"),
     (['a'], 'not a JSON object'),
     ({('a', 1): ['x']}, 'video id'),
     ({'a': [[[[[[[[['x']]]]]]]]]}, 'nested too deep'),
-    ({'a': np.zeros(2)}, "captions of 'a' are neither"),
+    ({'a': np.zeros(2)}, "'a': captions are neither"),
     ({'a': np.float32}, 'refuses to load'),
   ],
 )

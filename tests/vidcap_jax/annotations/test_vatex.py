@@ -45,5 +45,5 @@ def test_vatex_asks_for_the_language(tmp_path):
       read_annotations('vatex', [file], language)
   refused('vatex', write(tmp_path / 'a.json', {'videoID': 'a'}), 'needs a list of objects', 'en')
   bad = [{'enCap': ['a']}, 'x', {'videoID': 'v', 'enCap': {'a': 1}}]
-  expected = r"\[0\]: no video id; \[1\]: not an object; \[2\]: captions of 'v' are neither"
+  expected = r'\[0\]: no video id; \[1\]: not an object; \[2\]: captions are neither'
   refused('vatex', write(tmp_path / 'a.json', bad), expected, 'en')

@@ -44,7 +44,7 @@ def test_files_and_mappings_give_the_same(tmp_path):
     (CAPTIONS, REFERENCES, Options(metrics=('CIDER',)), ConfigError, 'CIDER.*CIDEr'),
     ({'a': 'x'}, REFERENCES, Options(), DataError, 'no hypothesis.*b'),
     ({'a': 3, 'b': 'x'}, REFERENCES, Options(), DataError, 'a'),
-    (CAPTIONS, {'a': 'a dog', 'b': ['x']}, Options(), DataError, 'list of strings.*a'),
+    (CAPTIONS, {'a': ['a dog', 3], 'b': ['x']}, Options(), DataError, 'list of strings.*a'),
   ],
 )
 def test_what_is_wrong_is_found_first(captions, references, options, error, words, monkeypatch):

@@ -114,6 +114,8 @@ def _observed_step(
   def observe(path, x, layer):
     call = path, sum(path == seen for seen, _ in inputs)
     kernel = kernels.get(path)
+    if kernel is not None and kernel.dtype != x.dtype:
+      kernel = None  # products of two dtypes have a gradient of their own, see layers/dense.py
     inputs[call] = x
     outputs[call] = y = layer(x if kernel is None else jax.lax.stop_gradient(x))
     if zeros is None:
