@@ -94,6 +94,7 @@ NAVIGATION = {
     'Results': 'docs/results/README',
     'Quickstart results': 'docs/results/quickstart',
     'MSR-VTT results': 'docs/results/msrvtt1000',
+    'Flickr8k results': 'docs/results/flickr8k',
     'Probes': 'docs/probes',
     'Speed': 'docs/speed',
     'Reliability': 'docs/reliability',

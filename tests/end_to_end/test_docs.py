@@ -341,7 +341,7 @@ MADE_BY_COMMANDS = re.compile(r'^<!-- (results|examples) -->$.*?<!-- \1 end -->'
 )
 def test_pages_of_results_are_tables_and_a_few_lines(page):
   text = page.read_text()
-  assert set(MADE_BY_COMMANDS.findall(text)) == {'results', 'examples'}
+  assert 'results' in MADE_BY_COMMANDS.findall(text)
   lines = MADE_BY_COMMANDS.sub('', text).splitlines()
   prose = [line for line in lines if line and not line.startswith(('#', '|', '    ', '!['))]
   assert len(prose) <= 20
