@@ -11,8 +11,8 @@ Measured on a 2-core machine (CPU only), seed 0, 420 steps, test split: CIDEr 3.
 of the best constant caption), BLEU-4 0.847, METEOR 0.535, ROUGE-L 0.883. Time: 4:57 minutes, 7:18
 of CPU time, everything included. ``:runlocal``: 1:40 of CPU time. More: docs/results/quickstart.md.
 
-``:tiny`` renders 240 clips and reads 4 frames of each: CIDEr 3.17 (4.8 times), 2:20 minutes of CPU
-time on a busy machine.
+``:tiny`` renders 240 clips and reads 4 frames of each: CIDEr 3.17 (4.8 times), 1:16
+minutes on a quiet machine, 1:56 of CPU time.
 
 Variants: ``model=spatial|stats|refocus`` reads the 7 x 7 cells of the same network's last layer as
 well: the VATEX model's spatial branch, STaTS, and the refocused encoder's first pass with v_s. A
