@@ -119,3 +119,25 @@ def close(a, b, tolerance=1e-5):
 
 def finite(tree):
   return all(np.isfinite(x).all() for x in jax.tree.leaves(tree))
+
+
+def differences_without_masks(made: Setup, part: str) -> dict[str, float]:
+  """How much hidden states differ if one of the dropout masks drops nothing, by its name.
+
+  Args:
+    part: of the noise, 'encoder' or 'steps'.
+  """
+
+  @jax.jit
+  def run(noise):
+    captioner = bind(made.module, made.params)
+    memory = captioner.encode(made.inputs, noise.encoder, train=True)
+    return teacher_forcing(captioner, memory, made.targets, noise.steps, train=True).hidden
+
+  noise = bind(made.module, made.params).noise(jax.random.key(0), made.inputs, S, L)
+  expected, masks = run(noise), getattr(noise, part)
+  whole = {name: {**masks, name: jnp.ones_like(mask)} for name, mask in masks.items()}
+  return {
+    name: float(np.abs(run(noise.replace(**{part: changed})) - expected).max())
+    for name, changed in whole.items()
+  }

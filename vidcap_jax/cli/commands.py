@@ -201,7 +201,7 @@ def _run_mode(command: Command, arguments: Sequence[str]) -> int:
   return 0
 
 
-# Flags from which the subcommand that was left out can be told, the surest first.
+# Flag -> the subcommand that is suggested if none is given. Flags of one subcommand come first.
 _COMMAND_OF_FLAG = {
   'inputs': 'predict',
   'topology': 'compile',

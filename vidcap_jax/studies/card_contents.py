@@ -31,7 +31,7 @@ class Weakness:
     lowest: the videos of the lowest CIDEr: (video, caption, CIDEr).
     categories: (category, videos, mean CIDEr), the lowest first; empty where none are known.
     unsaid: (word, number of videos whose references have it) of words in no caption.
-    unknown: the same of words that the vocabulary lacks, and which are therefore never said.
+    unknown: the same of words that the vocabulary lacks, so that no caption can have them.
     repeated: share of the videos whose caption another video has, too.
   """
 
@@ -188,13 +188,13 @@ def find_weakness(
       by_category[video.category].append(ciders[video.video_id])
   categories = [(name, len(own), sum(own) / len(own)) for name, own in by_category.items()]
   split_words, known = restored.vocabulary.tokenize, restored.vocabulary.index
-  said = {word for caption in captions.values() for word in split_words(caption)}
+  generated = {word for caption in captions.values() for word in split_words(caption)}
   referred = collections.Counter(
     word
     for video in videos
     for word in {word for caption in video.captions for word in split_words(caption)}
   )
-  missing = [(word, count) for word, count in referred.most_common() if word not in said]
+  missing = [(word, count) for word, count in referred.most_common() if word not in generated]
   times = collections.Counter(captions.values())
   repeated = sum(times[caption] > 1 for caption in captions.values()) / len(captions)
   return Weakness(
