@@ -122,8 +122,8 @@ setup(
     'human': HUMAN,
     'launch': LAUNCH,
     'notebook': NOTEBOOK,
-    'tpu_compile': TPU_COMPILE,
-    'cuda_compile': CUDA_COMPILE,
+    'tpu-compile': TPU_COMPILE,
+    'cuda-compile': CUDA_COMPILE,
     'docs': DOCS,
     'test': [
       *(*TEST, *DOCS, *METRICS, *VIDEO, *LMDB, *DASK, *REPORT, *TAGGER, *HUMAN, *LAUNCH),

@@ -34,7 +34,7 @@ SUMS = ('all-reduce', 'reduce-scatter')
 SCALARS = 1024  # bytes of the sums that are scalars or one number for each row
 needs_libtpu = pytest.mark.skipif(
   not importlib.util.find_spec('libtpu'),
-  reason="libtpu is not installed: pip install -e '.[tpu_compile]'",
+  reason="libtpu is not installed: pip install -e '.[tpu-compile]'",
 )
 
 

@@ -153,6 +153,15 @@ def test_metadata(built):
   assert {*rows} == {version for version in listed if re.fullmatch(r'3\.\d+', version)}
   lowest = data.get_all('Requires-Dist', ())
   assert {'numpy>=1.26', 'jax>=0.7.1'} <= {*lowest}
+  # Named as in the metadata, since the pip of Debian's Python 3.11 only warns of other spellings.
+  files = [ROOT / '.ci' / 'run', *ROOT.glob('*.md'), *ROOT.glob('docs/**/*.md')]
+  files += (ROOT / 'vidcap_jax').rglob('*.py')
+  lists = re.findall(r"(?:'\.|vidcap_jax)\[([\w,-]+)\]'", '\n'.join(f.read_text() for f in files))
+  named = {extra for names in lists for extra in names.split(',')}
+  assert 'tpu-compile' in named
+  assert named <= {*data.get_all('Provides-Extra')}
+  nightly = re.search(r'nightly\) extras=(\S+)', files[0].read_text())[1]
+  assert {*nightly.split(',')} <= {*data.get_all('Provides-Extra')}
 
 
 def test_the_version_is_written_once():

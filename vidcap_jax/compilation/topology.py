@@ -17,10 +17,10 @@ from vidcap_jax.errors import UserError
 # The distributions whose versions decide what is compiled.
 _PACKAGES = {'tpu': ('libtpu',), 'cuda': ('jax-cuda12-pjrt', 'nvidia-cuda-nvcc-cu12')}
 _INSTALL = {
-  'tpu': "compiling for TPUs needs libtpu: pip install 'vidcap_jax[tpu_compile]'",
+  'tpu': "compiling for TPUs needs libtpu: pip install 'vidcap_jax[tpu-compile]'",
   'cuda': (
     "compiling for GPUs needs JAX's CUDA plugin and NVIDIA's assembler: pip install "
-    "'vidcap_jax[cuda_compile]', or into a folder of their own on PYTHONPATH"
+    "'vidcap_jax[cuda-compile]', or into a folder of their own on PYTHONPATH"
   ),
 }
 

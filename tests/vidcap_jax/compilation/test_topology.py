@@ -58,7 +58,7 @@ def test_wrong_names(text, message):
 
 @pytest.mark.parametrize(
   ('platform', 'package', 'extra'),
-  [('tpu', 'libtpu', 'tpu_compile'), ('cuda', 'jax-cuda12-pjrt', 'cuda_compile')],
+  [('tpu', 'libtpu', 'tpu-compile'), ('cuda', 'jax-cuda12-pjrt', 'cuda-compile')],
 )
 def test_a_compiler_that_is_not_installed(platform, package, extra, monkeypatch):
   def missing(name):

@@ -204,7 +204,7 @@ def _runs(process: int) -> bool:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(
   not importlib.util.find_spec('libtpu'),
-  reason="libtpu is not installed: pip install -e '.[tpu_compile]'",
+  reason="libtpu is not installed: pip install -e '.[tpu-compile]'",
 )
 def test_a_step_for_tpus(jobs):
   job = jobs[0]
