@@ -22,7 +22,7 @@ models have equal sizes and training. ``recipe=rl`` adds self-critical training 
 BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
 
 Measured with ``model=transformer``, seed 0, best epoch of ten by CIDEr of validation, beam 5: test
-CIDEr 0.537, BLEU-4 0.214, METEOR 0.202, ROUGE-L 0.464 (best constant caption: CIDEr 0.137). Time:
+CIDEr 0.537, BLEU-4 0.214, METEOR 0.202, ROUGE-L 0.463 (best constant caption: CIDEr 0.137). Time:
 54 minutes of processor time on two cores. The other models and ``recipe=rl`` have not been trained
 to the end. More: docs/results/flickr8k.md.
 """
