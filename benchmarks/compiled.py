@@ -237,14 +237,9 @@ def _cells(row: Row, target: topology.Topology) -> tuple[str, ...]:
   name = row.config.removeprefix('configs/')
   first = (name, report.stage, report.program, f'{report.rows} x {report.length}')
   if report.memory is None or report.contents is None:
-    what = 'does not fit' if report.out_of_memory else 'does not compile'
-    error = printing.shortened(report.error, _LONGEST_ERROR).replace('|', '\\|')
-    return (
-      *first,
-      f'{report.seconds:.0f}' if report.seconds else '',
-      *[''] * 5,
-      f'{what}: {error}',
-    )
+    seconds = f'{report.seconds:.0f}' if report.seconds else ''
+    failure = printing.failure(report, _LONGEST_ERROR).replace('|', '\\|')
+    return *first, seconds, *[''] * 5, failure
   time_text = f'{1e3 * report.estimate:.3g}'
   if report.collective_estimate >= _LEAST_SECONDS:
     time_text += f' + {1e3 * report.collective_estimate:.2g}'

@@ -9,6 +9,9 @@ from vidcap_jax.compilation.topology import Topology
 
 _MIB = 2**20
 LONGEST_ERROR = 300  # letters
+_WITHOUT_TRITON = (
+  "compiled without Triton's matrix products, for which the compiler needs a device to choose tiles"
+)
 
 
 def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) -> list[str]:
@@ -38,8 +41,7 @@ def report_lines(report: Report, chip: Chip) -> list[str]:
   """The line of a program, and further ones only if something is wrong with it."""
   name = f'{report.stage} {report.program}, {report.length} tokens, batch {report.rows}:'
   if report.memory is None or report.contents is None:
-    what = 'does not fit' if report.out_of_memory else 'does not compile'
-    lines = [f'{name} {what}: {shortened(report.error)}']
+    lines = [f'{name} {failure(report)}']
     return lines + [f'  of all chips together: {_buffer(array)}' for array in report.arrays]
   verdict = 'fits' if report.fits(chip) else 'does not fit'
   parts = [
@@ -54,7 +56,14 @@ def report_lines(report: Report, chip: Chip) -> list[str]:
   return lines
 
 
-def shortened(text: str, length: int = LONGEST_ERROR) -> str:
+def failure(report: Report, length: int = LONGEST_ERROR) -> str:
+  """Why a program did not compile: the first ``length`` letters of the compiler's error."""
+  what = 'does not fit' if report.out_of_memory else 'does not compile'
+  left_out = " (Triton's matrix products left out)" if report.without_triton else ''
+  return f'{what}{left_out}: {_shortened(report.error, length)}'
+
+
+def _shortened(text: str, length: int) -> str:
   """The beginning of a text, ``length`` letters at most."""
   return text if len(text) <= length else text[: length - 1] + '…'
 
@@ -107,6 +116,8 @@ def remarks(report: Report, contents: Contents, examples: bool = True) -> Iterat
     contents: of it.
     examples: whether the largest copy is named.
   """
+  if report.without_triton:
+    yield _WITHOUT_TRITON
   if report.unaliased:
     yield f'{_bytes(report.unaliased)} of the state is held twice'
   if contents.host_calls:

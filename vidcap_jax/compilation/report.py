@@ -209,7 +209,10 @@ class Report:
     batch_per_chip: rows of the batch for each chip of the data axis.
     error: why it did not compile, in one line; '' if it did.
     out_of_memory: whether the compiler refused it for lack of memory.
-    seconds: of compiling; when it was compiled, if it comes from the folder of reports.
+    without_triton: whether XLA's products in Triton are left out, since the compiler found no tiles
+      for one without a GPU.
+    seconds: of compiling, with and without Triton if both were tried; when it was compiled, if it
+      comes from the folder of reports.
     stored: whether it comes from there.
     memory: of each chip; None if it did not compile.
     unaliased: bytes of the training state that are not written over its arguments.
@@ -230,6 +233,7 @@ class Report:
   batch_per_chip: int = 0
   error: str = ''
   out_of_memory: bool = False
+  without_triton: bool = False
   seconds: float = 0.0
   stored: bool = False
   memory: Memory | None = None

@@ -36,7 +36,11 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.training.cost import cost_of_traced
 from vidcap_jax.training.memory import bytes_per_device, memory_of
 
-_FORM = 2  # of stored reports; raised when something is added that their texts do not hold
+_FORM = 3  # of stored reports; raised when something is added that their texts do not hold
+# How XLA's error begins when it has chosen tiles that a product in Triton does not have. With a GPU
+# it compiles and times several tiles and leaves out those that fail; without, it takes a default.
+_NO_TILES = "Couldn't find output tile sizes"
+_WITHOUT_TRITON = {'xla_gpu_enable_triton_gemm': False}
 
 
 def compile_job(job: Job) -> Report:
@@ -75,20 +79,33 @@ def compile_job(job: Job) -> Report:
 
 
 def _compile(job: Job, lowered: jax.stages.Lowered, report: Report) -> tuple[Report, str]:
-  """Compiles a program; returns the report and the program's text, '' if it did not compile."""
-  options: Any = {'exec_time_optimization_effort': -1.0} if job.low_effort else None
+  """Compiles a program; returns the report and the program's text, '' if it did not compile.
+
+  For GPUs it is compiled without Triton's products if the compiler finds no tiles for them.
+  """
+  options: dict[str, Any] = {'exec_time_optimization_effort': -1.0} if job.low_effort else {}
   start = time.monotonic()
-  try:
-    program = lowered.compile(compiler_options=options)
-  except jax.errors.JaxRuntimeError as error:
-    seconds = time.monotonic() - start
-    message = ' '.join(str(error).split())
-    lacking = 'RESOURCE_EXHAUSTED' in message
-    return dataclasses.replace(report, error=message, out_of_memory=lacking, seconds=seconds), ''
-  seconds = time.monotonic() - start
+  program, error = _try_to_compile(lowered, options)
+  if _NO_TILES in error and job.topology.chip.platform == 'cuda':
+    report = dataclasses.replace(report, without_triton=True)
+    program, error = _try_to_compile(lowered, options | _WITHOUT_TRITON)
+  report = dataclasses.replace(report, seconds=time.monotonic() - start)
+  if program is None:
+    lacking = 'RESOURCE_EXHAUSTED' in error
+    return dataclasses.replace(report, error=error, out_of_memory=lacking), ''
   text = program.as_text() or ''
   contents, memory = _contents(text, report.length), memory_of(program)
-  return dataclasses.replace(report, seconds=seconds, memory=memory, contents=contents), text
+  return dataclasses.replace(report, memory=memory, contents=contents), text
+
+
+def _try_to_compile(
+  lowered: jax.stages.Lowered, options: dict[str, Any]
+) -> tuple[jax.stages.Compiled | None, str]:
+  """The compiled program and '', or None and the compiler's error in one line."""
+  try:
+    return lowered.compile(compiler_options=options), ''
+  except jax.errors.JaxRuntimeError as error:
+    return None, ' '.join(str(error).split())
 
 
 def _contents(text: str, length: int) -> Contents:

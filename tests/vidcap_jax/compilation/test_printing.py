@@ -107,6 +107,14 @@ def test_a_state_that_is_held_twice():
   assert '89.5 MB of the state' in line_of(dataclasses.replace(REPORT, unaliased=89_500_000))
 
 
+def test_a_program_without_products_in_triton():
+  assert 'Triton' in line_of(dataclasses.replace(REPORT, without_triton=True))
+  failed = Report('xe', 'step', 21, error='E', without_triton=True)
+  (line,) = printing.report_lines(failed, CHIP)
+  assert 'Triton' in line
+  assert 'Triton' not in line_of()
+
+
 def test_a_report_read_from_the_folder():
   assert '73 s, stored' in line_of(dataclasses.replace(REPORT, stored=True))
 

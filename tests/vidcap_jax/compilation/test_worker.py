@@ -130,11 +130,63 @@ def test_another_program_is_compiled_anew(jobs, on_cpu, fake_compiler, monkeypat
 
 
 class _Lowered:
-  def __init__(self, message):
-    self.message = message
+  """Compiles a small program after failing with each of ``messages``."""
+
+  def __init__(self, *messages):
+    self.messages, self.options = list(messages), []
 
   def compile(self, compiler_options=None):
-    raise jax.errors.JaxRuntimeError(self.message)
+    self.options.append(compiler_options)
+    if self.messages:
+      raise jax.errors.JaxRuntimeError(self.messages.pop(0))
+    return jax.jit(lambda x: x @ x).lower(jax.numpy.ones((4, 4))).compile()
+
+
+NO_TILES = "INTERNAL: Couldn't find output tile sizes that satisfy hlo: %dot.317 = f32[2048,896]"
+EMPTY = worker.Report('xe', 'step', 21)
+
+
+def compile_for(topology_name, job, *messages, low_effort=False):
+  """The report, the text and the compiler's options of each attempt."""
+  lowered = _Lowered(*messages)
+  target = read_topology(topology_name)
+  job = dataclasses.replace(job, topology=target, low_effort=low_effort)
+  return *worker._compile(job, lowered, EMPTY), lowered.options
+
+
+def test_a_product_in_triton_without_tiles_is_compiled_without_triton(jobs):
+  report, text, options = compile_for('h100:8', jobs[0], NO_TILES, low_effort=True)
+  effort = {'exec_time_optimization_effort': -1.0}
+  assert options == [effort, {**effort, 'xla_gpu_enable_triton_gemm': False}]
+  assert (report.error, report.without_triton) == ('', True)
+  assert report.memory.total > 0
+  assert 'dot' in text
+
+
+@pytest.mark.parametrize(
+  ('topology_name', 'message'),
+  [
+    ('h100:8', 'RESOURCE_EXHAUSTED: Ran out of memory'),
+    ('h100:8', 'INTERNAL: Triton failed'),
+    ('v5e:2x4', NO_TILES),
+  ],
+)
+def test_other_errors_are_not_tried_again(jobs, topology_name, message):
+  report, text, options = compile_for(topology_name, jobs[0], message)
+  assert (report.error, report.without_triton, text) == (message, False, '')
+  assert len(options) == 1
+
+
+def test_a_program_that_fails_without_triton_too(jobs):
+  report, _, options = compile_for('h100:8', jobs[0], NO_TILES, 'RESOURCE_EXHAUSTED: 90 GB')
+  assert (report.error, report.without_triton) == ('RESOURCE_EXHAUSTED: 90 GB', True)
+  assert report.out_of_memory
+  assert len(options) == 2
+
+
+def test_a_program_that_compiles_at_once_has_triton(jobs):
+  report, _, options = compile_for('h100:8', jobs[0])
+  assert (report.error, report.without_triton, options) == ('', False, [{}])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +197,7 @@ class _Lowered:
   ],
 )
 def test_an_error_of_the_compiler_is_one_line(message, lacks_memory, jobs):
-  report, text = worker._compile(jobs[0], _Lowered(message), worker.Report('xe', 'step', 21))
+  report, text = worker._compile(jobs[0], _Lowered(message), EMPTY)
   assert report.error == message.replace('\n', ' ')
   assert (report.out_of_memory, text) == (lacks_memory, '')
 
