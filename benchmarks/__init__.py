@@ -1,4 +1,7 @@
-"""Benchmarks with goals: each prints a table, and writes it with ``--json=FILE``."""
+"""Benchmarks with goals: each prints a table, and writes it with ``--json=FILE``.
+
+The ``main`` of each ends as other commands do: it is wrapped in ``command_errors.exit_on_error``.
+"""
 
 import argparse
 import dataclasses

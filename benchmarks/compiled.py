@@ -27,12 +27,11 @@ import jax
 from ml_collections import ConfigDict
 
 from benchmarks import add_json
-from vidcap_jax import config_files
+from vidcap_jax import command_errors, config_files
 from vidcap_jax.compilation import command, printing, topology
 from vidcap_jax.compilation.jobs import Job, Selection, find_jobs
 from vidcap_jax.compilation.processes import run_job
 from vidcap_jax.compilation.report import Report, from_dict
-from vidcap_jax.errors import UserError
 from vidcap_jax.studies import markdown
 
 MAIN = (
@@ -263,6 +262,7 @@ def write_page(rows: Iterable[Row], page: str) -> None:
   path.write_text(f'{before}{BEGIN}\n\n{page_block(rows)}\n\n{END}{after}')
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   options = _parser().parse_args(arguments)
@@ -276,14 +276,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.markdown:
       write_page(rows.values(), options.markdown)
 
-  try:
-    rows = read_rows(options.json)
-    if options.markdown:
-      write_page(rows.values(), options.markdown)  # a page without marks ends the command here
-    if not options.page_only:
-      compile_rows(plan(options), rows, options.timeout, keep, until)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  rows = read_rows(options.json)
+  if options.markdown:
+    write_page(rows.values(), options.markdown)  # a page without marks ends the command here
+  if not options.page_only:
+    compile_rows(plan(options), rows, options.timeout, keep, until)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -30,6 +30,7 @@ from benchmarks import add_json
 from benchmarks.device_worker import SMALL_SIZES, Target
 from benchmarks.peer import PEER_NAMES, Peer, flags_of
 from benchmarks.programs import Sizes
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 
 VATEX = 'configs/vatex_fusion.py:temporal_rl'
@@ -261,6 +262,7 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> int:
   """The command; 1 if no row has a time."""
   parser = _parser()

@@ -14,7 +14,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 
-from vidcap_jax.errors import DataError, UserError
+from vidcap_jax import command_errors
+from vidcap_jax.errors import DataError
 from vidcap_jax.files import check_input, check_output
 
 _FOLDER = re.compile(r'_(?P<video>video[0-9]+)-shot(?P<shot>[0-9]+)_(?P<pair>[0-9]+)$')
@@ -52,6 +53,7 @@ def split_pairs(pictures: Sequence[pathlib.Path], output: pathlib.Path) -> int:
   return 2 * len(pictures)
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the command; returns its exit code."""
   parser = argparse.ArgumentParser(
@@ -62,16 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument('--pairs', required=True, metavar='DIR', help='folder all_concat')
   parser.add_argument('--output', required=True, metavar='DIR', help='folder for VIDEO/NNNN.jpg')
   args = parser.parse_args(argv)
-  try:
-    check_input('--pairs', args.pairs, 'the folder all_concat', 'folder')
-    check_output('--output', args.output, folder=True)
-    videos = pairs_of_videos(pathlib.Path(args.pairs))
-    frames = 0
-    for video, pictures in videos.items():
-      frames += split_pairs(pictures, pathlib.Path(args.output, video))
-  except (UserError, OSError) as e:
-    print(f'error: {e}', file=sys.stderr)
-    return 1
+  check_input('--pairs', args.pairs, 'the folder all_concat', 'folder')
+  check_output('--output', args.output, folder=True)
+  videos = pairs_of_videos(pathlib.Path(args.pairs))
+  frames = 0
+  for video, pictures in videos.items():
+    frames += split_pairs(pictures, pathlib.Path(args.output, video))
   print(f'{args.output}: {frames} frames of {len(videos)} videos')
   return 0
 

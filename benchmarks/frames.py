@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import Row, add_json, report
+from vidcap_jax import command_errors
 from vidcap_jax.features import sampling, video, video_decoder
 from vidcap_jax.progress import progress
 
@@ -277,6 +278,7 @@ def measure(seeds: Sequence[int]) -> dict[str, list[str]]:
   return results
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; 1 if any clip differs."""
   parser = argparse.ArgumentParser(prog='python -m benchmarks.frames', description=__doc__)

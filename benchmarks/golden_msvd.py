@@ -13,8 +13,9 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import Row, add_json, report
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import metrics
 
 GOALS = {
@@ -28,6 +29,7 @@ GOALS = {
 }
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -37,19 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument('--references', required=True, metavar='FILE', help='id, tab, caption')
   add_json(parser)
   options = parser.parse_args(arguments)
-  try:
-    references = caption_files.read_references(options.references)
-    captions = (
-      pathlib.Path(options.predictions).read_text(encoding='utf-8').rstrip('\n').split('\n')
+  references = caption_files.read_references(options.references)
+  captions = pathlib.Path(options.predictions).read_text(encoding='utf-8').rstrip('\n').split('\n')
+  if len(captions) != len(references):
+    raise DataError(
+      f'{options.predictions} has {len(captions)} lines, {options.references} names '
+      f'{len(references)} videos'
     )
-    if len(captions) != len(references):
-      raise DataError(
-        f'{options.predictions} has {len(captions)} lines, {options.references} names '
-        f'{len(references)} videos'
-      )
-    corpus, _ = metrics.score(dict(zip(references, captions, strict=True)), references)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  corpus, _ = metrics.score(dict(zip(references, captions, strict=True)), references)
   rows = [
     Row(name, value, goal=GOALS[name], met=round(value, 4) == GOALS[name])
     for name, value in corpus.items()

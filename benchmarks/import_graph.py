@@ -12,11 +12,11 @@ import ast
 import dataclasses
 import math
 import pathlib
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree
 
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
 
@@ -252,6 +252,7 @@ def _text(
   return element
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -261,15 +262,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
   )
   parser.add_argument('--write', metavar='FILE', help='also draw it there, as SVG')
   options = parser.parse_args(arguments)
-  try:
-    if options.write:
-      check_output('--write', options.write)
-    packages = read_packages()
-    print(table(packages))
-    if options.write:
-      pathlib.Path(options.write).write_text(draw(packages))
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  if options.write:
+    check_output('--write', options.write)
+  packages = read_packages()
+  print(table(packages))
+  if options.write:
+    pathlib.Path(options.write).write_text(draw(packages))
 
 
 if __name__ == '__main__':

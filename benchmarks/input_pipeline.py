@@ -23,6 +23,7 @@ from absl import flags
 
 import benchmarks
 from benchmarks import datasets
+from vidcap_jax import command_errors
 from vidcap_jax.data import cache, pipeline
 from vidcap_jax.data.batch import default_sizes
 from vidcap_jax.data.order import TrainOrder
@@ -124,6 +125,7 @@ def measure(data: str, mode: str, settings: Settings) -> list[benchmarks.Row]:
 _FEATURES = ('features', 'masks')
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if a step waits for its input too long."""
   parser = argparse.ArgumentParser(
@@ -152,16 +154,12 @@ def main(argv: Sequence[str] | None = None) -> int:
   settings = Settings(args.batch_size, args.steps, args.step_ms, args.threads, args.workers)
   flags.FLAGS.mark_as_parsed()  # Grain's worker processes read its flags
   with tempfile.TemporaryDirectory() as folder:
-    try:
-      data = args.data or write_data(
-        pathlib.Path(folder) / 'set', args.videos, args.frames, args.channels
-      )
-      rows = []
-      for mode in cache.MODES:
-        rows += measure(data, mode, settings)
-    except UserError as error:
-      print(f'error: {error}', file=sys.stderr)
-      return 1
+    data = args.data or write_data(
+      pathlib.Path(folder) / 'set', args.videos, args.frames, args.channels
+    )
+    rows = []
+    for mode in cache.MODES:
+      rows += measure(data, mode, settings)
   rows.append(
     benchmarks.Row(
       f'records needed at {SPEEDUP}x', SPEEDUP * args.batch_size / args.step_ms * 1000, 'per second'

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 
 import benchmarks
 from benchmarks import kill_run, run_results
+from vidcap_jax import command_errors
 from vidcap_jax.files import read_json
 from vidcap_jax.progress import progress
 
@@ -204,6 +205,7 @@ def _get(values, key):
     return None
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if a run that was killed differs."""
   parser = argparse.ArgumentParser(

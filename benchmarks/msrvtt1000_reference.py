@@ -12,15 +12,15 @@ Two baselines for a trained model, on the validation split:
 
 import argparse
 import pathlib
-import sys
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from benchmarks import Row, add_json, report
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.nearest import medoid, nearest
@@ -37,6 +37,7 @@ def mean_features(directory: str, ids: list[str]) -> np.ndarray:
   return np.stack([np.load(path).mean(axis=0) for path in paths])
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -51,11 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
   )
   add_json(parser)
   options = parser.parse_args(arguments)
-  try:
-    rows = _measure(options)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
-  report(rows, options.json)
+  report(_measure(options), options.json)
 
 
 def _measure(options) -> list[Row]:

@@ -28,11 +28,11 @@ from benchmarks import add_json
 from benchmarks.probe_models import TRIALS, Tiny, Trial, config_of
 from data_prep.synthetic import probes
 from data_prep.synthetic.probe_clips import PROBES
+from vidcap_jax import command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.errors import UserError
 from vidcap_jax.inference import captioning, rerank
 from vidcap_jax.studies.weights import read_weights
 from vidcap_jax.training import experiment
@@ -233,6 +233,7 @@ def _known(
   return names
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if a trial could not be run."""
   parser = argparse.ArgumentParser(
@@ -255,16 +256,12 @@ def main(argv: Sequence[str] | None = None) -> int:
   table, lines = [], []
   with tempfile.TemporaryDirectory() as temporary:
     workdir = pathlib.Path(args.workdir or temporary)
-    try:
-      for trial in TRIALS:
-        if trial.probe in chosen and trial.settings in chosen_settings:
-          results = measure(trial, args.seeds, workdir)
-          new_rows = rows(trial, results)
-          table += new_rows
-          lines += [line(row, results) for row in new_rows]
-    except UserError as error:
-      print(f'error: {error}', file=sys.stderr)
-      return 1
+    for trial in TRIALS:
+      if trial.probe in chosen and trial.settings in chosen_settings:
+        results = measure(trial, args.seeds, workdir)
+        new_rows = rows(trial, results)
+        table += new_rows
+        lines += [line(row, results) for row in new_rows]
   print('\n'.join(lines))
   if args.json:
     pathlib.Path(args.json).write_text(json.dumps(table, indent=1) + '\n')

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import benchmarks
 from benchmarks import swapped_features
 from data_prep.synthetic import clips, shapes
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 
 
@@ -43,6 +44,7 @@ def measure(workdir: str) -> list[benchmarks.Row]:
   return rows + swapped_features.measure(workdir, None, 'test')
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if a goal is missed."""
   parser = argparse.ArgumentParser(
@@ -53,11 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument('--workdir', required=True, metavar='DIR', help='of configs/quickstart.py')
   benchmarks.add_json(parser)
   args = parser.parse_args(argv)
-  try:
-    rows = measure(args.workdir)
-  except UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 1
+  rows = measure(args.workdir)
   return 0 if benchmarks.report(rows, args.json) else 1
 
 

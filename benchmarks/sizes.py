@@ -22,11 +22,10 @@ from ml_collections import ConfigDict
 
 import configs
 from benchmarks import Row, add_json, write
-from vidcap_jax import config_files
+from vidcap_jax import command_errors, config_files
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
 from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.errors import UserError
 from vidcap_jax.studies import markdown
 from vidcap_jax.training.cost import Cost, cost_of_traced
 from vidcap_jax.training.experiment import stage_config
@@ -150,6 +149,7 @@ def update_page(text: str, measured: Sequence[tuple[str, ...]], listed: Sequence
   return f'{before}{BEGIN}\n\n{block}\n\n{END}{after}'
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -163,21 +163,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
   add_json(parser)
   parser.add_argument('--write', metavar='PAGE', help='update the rows of the table in this page')
   options = parser.parse_args(arguments)
-  try:
-    chosen = _chosen(options.config)
-    found = []
-    for number, config in enumerate(chosen, 1):
-      print(f'{number} of {len(chosen)}: {config}', file=sys.stderr, flush=True)
-      found += sizes(config)
-    rows = [cells(size) for size in found]
-    print(table(rows))
-    if options.write:
-      page = pathlib.Path(options.write)
-      page.write_text(update_page(page.read_text(), rows, every_config('configs')))
-    if options.json:
-      write([row for size in found for row in _rows(size)], options.json)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  chosen = _chosen(options.config)
+  found = []
+  for number, config in enumerate(chosen, 1):
+    print(f'{number} of {len(chosen)}: {config}', file=sys.stderr, flush=True)
+    found += sizes(config)
+  rows = [cells(size) for size in found]
+  print(table(rows))
+  if options.write:
+    page = pathlib.Path(options.write)
+    page.write_text(update_page(page.read_text(), rows, every_config('configs')))
+  if options.json:
+    write([row for size in found for row in _rows(size)], options.json)
 
 
 def _chosen(config: str | None) -> list[str]:

@@ -42,11 +42,11 @@ from benchmarks.programs import (
   training_step,
 )
 from configs import common
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.tokenizers import tokenize
 from vidcap_jax.distributed import allocator
-from vidcap_jax.errors import UserError
 
 ONE_PASS, BY_STEPS = 'gradient in one pass', 'gradient by steps'
 SAMPLES = 5  # captions of each video in the timed reward
@@ -240,6 +240,7 @@ def log(text: str) -> None:
 SIZES = dataclasses.fields(Sizes)
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -265,10 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(f'--{field.name}', type=kind, default=field.default, help='%(default)s')
   add_json(parser)
   options = parser.parse_args(arguments)
-  try:
-    rows = measure(options)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  rows = measure(options)
   device = jax.devices()[0].device_kind
   log(f'{device}, {len(os.sched_getaffinity(0))} threads, {options.dtype}')
   report(rows, options.json)

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 
 import benchmarks
+from vidcap_jax import command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.swapped import swap_features
@@ -48,6 +48,7 @@ def measure(checkpoint: str, data: str | None, split: str, seed: int = 0) -> lis
   ]
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; exit code 1 if the goal is missed."""
   parser = argparse.ArgumentParser(
@@ -62,11 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   add('--seed', type=int, default=0, help='of the swap (default: %(default)s)')
   benchmarks.add_json(parser)
   args = parser.parse_args(argv)
-  try:
-    rows = measure(args.checkpoint, args.data, args.split, args.seed)
-  except UserError as error:
-    print(f'error: {error}', file=sys.stderr)
-    return 1
+  rows = measure(args.checkpoint, args.data, args.split, args.seed)
   return 0 if benchmarks.report(rows, args.json) else 1
 
 

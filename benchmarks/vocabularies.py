@@ -16,14 +16,14 @@ import collections
 import dataclasses
 import json
 import pathlib
-import sys
 from collections.abc import Iterator, Sequence
 
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import read_annotations, splits
 from vidcap_jax.annotations.model import Annotations
 from vidcap_jax.data.tokenizers import TOKENIZERS
 from vidcap_jax.data.vocabulary import SPECIAL, count_words, frequent_words
-from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.errors import DataError
 
 MOST = 10  # the largest --min_count that is listed
 
@@ -126,6 +126,7 @@ def add_to_file(found: Sequence[WordCounts], path: pathlib.Path) -> None:
   path.write_text('[\n' + ',\n'.join(lines) + '\n]\n')
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -143,16 +144,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
   )
   parser.add_argument('--write', type=pathlib.Path, metavar='FILE', help='JSON file to add to')
   options = parser.parse_args(arguments)
-  try:
-    paths = options.annotations.split(',')
-    annotations = read_annotations(options.form, paths, options.language)
-    settings = (options.form, options.splits, options.tokenizer, options.max_words)
-    found = list(measure(annotations, *settings))
-    print(table(found))
-    if options.write:
-      add_to_file(found, options.write)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  paths = options.annotations.split(',')
+  annotations = read_annotations(options.form, paths, options.language)
+  settings = (options.form, options.splits, options.tokenizer, options.max_words)
+  found = list(measure(annotations, *settings))
+  print(table(found))
+  if options.write:
+    add_to_file(found, options.write)
 
 
 def _lengths(text: str) -> tuple[int, ...]:

@@ -27,7 +27,11 @@ def exit_on_error() -> Iterator[None]:
 def exit_on_closed_pipe() -> Iterator[None]:
   """Ends the process without a traceback if the reader of stdout has gone, as ``head`` does."""
   try:
-    yield
+    try:
+      yield
+    except SystemExit:  # after --help, or of a command that ends with a code
+      sys.stdout.flush()
+      raise
     sys.stdout.flush()
   except BrokenPipeError:
     discard_output()

@@ -27,9 +27,9 @@ def test_all_modes(tmp_path, capsys):
   assert 'input wait' in capsys.readouterr().out
 
 
-def test_data_without_a_training_split(tmp_path, capsys):
-  assert input_pipeline.main([f'--data={tmp_path}']) == 1
-  assert 'error: ' in capsys.readouterr().err
+def test_data_without_a_training_split(tmp_path):
+  with pytest.raises(SystemExit, match=f'error: .*{tmp_path}'):
+    input_pipeline.main([f'--data={tmp_path}'])
 
 
 def test_the_output_path_is_checked_first(tmp_path, capsys):

@@ -36,11 +36,15 @@ def test_other_errors_are_faults():
 
 
 @pytest.mark.parametrize('wrapper', ['exit_on_error', 'exit_on_closed_pipe'])
-@pytest.mark.parametrize('options', [[], ['-u']], ids=['buffered', 'unbuffered'])
-def test_a_closed_pipe_ends_a_command_quietly(wrapper, options):
+@pytest.mark.parametrize(
+  ('options', 'end'),
+  [([], ''), (['-u'], ''), ([], 'raise SystemExit(0)')],
+  ids=['buffered', 'unbuffered', 'exits'],
+)
+def test_a_closed_pipe_ends_a_command_quietly(wrapper, options, end):
   program = (
     f'from vidcap_jax.command_errors import {wrapper}\n'
-    f'@{wrapper}()\ndef main():\n  input()\n  print("a line")\nmain()'
+    f'@{wrapper}()\ndef main():\n  input()\n  print("a line")\n  {end}\nmain()'
   )
   with subprocess.Popen(
     [sys.executable, *options, '-c', program],
