@@ -1,0 +1,45 @@
+// Elements whose text is always set as text: names, captions and messages are never read as HTML.
+
+/** Makes an element: properties by name, then children (elements or texts; null is left out). */
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith('aria-') || name.startsWith('data-') || name === 'role') {
+      made.setAttribute(name, value);
+    } else {
+      made[name] = value;
+    }
+  }
+  made.append(...children.filter(child => child !== null));
+  return made;
+}
+
+export const byId = id => document.getElementById(id);
+
+/** Tells people who use a screen reader, without moving the focus. */
+export function announce(text) {
+  byId('announcement').textContent = text;
+}
+
+/** Shows a problem in its place, or hides it if the text is empty. */
+export function showProblem(place, text) {
+  place.textContent = text;
+  place.hidden = !text;
+}
+
+export function bytesText(bytes) {
+  if (bytes < 1e6) return `${Math.max(1, Math.round(bytes / 1e3))} kB`;
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+}
+
+export function durationText(seconds) {
+  if (seconds < 120) return `${seconds} seconds`;
+  return `${Number((seconds / 60).toFixed(1))} minutes`;
+}
+
+export function percentText(share) {
+  const percent = 100 * share;
+  if (percent >= 9.95 || percent === 0) return `${percent.toFixed(0)} %`;
+  if (percent >= 0.1) return `${percent.toFixed(1)} %`;
+  return percent < 0.001 ? '< 0.001 %' : `${percent.toPrecision(1)} %`;
+}
