@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.evaluation import meteor, scoring
-from vidcap_jax.evaluation.metrics import METRICS, Scores
+from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 
@@ -60,6 +60,12 @@ def make_parser() -> argparse.ArgumentParser:
     default=meteor.TIME_LIMIT,
     metavar='SECONDS',
     help='time limit of METEOR (default: %(default).0f)',
+  )
+  parser.add_argument(
+    '--scorers',
+    choices=tuple(SCORERS),
+    default='numpy',
+    help='programs for BLEU, ROUGE-L and CIDEr, which agree to 1e-9 (default: %(default)s)',
   )
   return parser
 

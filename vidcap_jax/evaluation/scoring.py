@@ -16,6 +16,7 @@ from vidcap_jax.evaluation.metrics import (
   check_hypotheses,
   check_metrics,
   check_references,
+  check_scorers,
   different_note,
   prepare_references,
   score,
@@ -38,6 +39,7 @@ class Options:
   language: str | None = None
   by_character: bool = False
   meteor_time_limit: float = meteor.TIME_LIMIT
+  scorers: str = 'numpy'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,19 +66,20 @@ def score_captions(
   Args:
     hypotheses: the captions by video id, or a file of them, see ``caption_files``.
     references: each video's captions, or its only one, or a file or data set with them.
-    options: how to score; all but ``metrics``, ``by_character`` and ``meteor_time_limit`` are for
-      references in a file.
+    options: how to score; ``split``, ``splits``, ``format`` and ``language`` are for references
+      in a file.
     log: called with what is odd about the references.
 
   Raises:
     DataError: files that can't be read, or videos that don't fit together.
-    ConfigError: an unknown metric.
+    ConfigError: an unknown metric, or unknown scorers.
     MetricError: there is no Java, or a scoring program failed.
   """
   for flag, path in (('--hypotheses', hypotheses), ('--references', references)):
     if not isinstance(path, Mapping):
       check_input(flag, path, 'a file')
   check_metrics(options.metrics)
+  check_scorers(options.scorers)
   require_java()
   if not isinstance(hypotheses, Mapping):
     hypotheses = caption_files.read_hypotheses(os.fspath(hypotheses))
@@ -98,7 +101,13 @@ def score_captions(
     prepared = prepare_references(by_video, by_character=options.by_character)
     if prepared.different:
       log(different_note(prepared))
-    corpus, per_video = score(hypotheses, prepared, options.metrics, meteor_process=process)
+    corpus, per_video = score(
+      hypotheses,
+      prepared,
+      options.metrics,
+      meteor_process=process,
+      scorers=options.scorers,
+    )
   return Scored(corpus, per_video, hypotheses, prepared.different)
 
 

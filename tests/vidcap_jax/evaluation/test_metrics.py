@@ -39,6 +39,23 @@ def test_reproduces_every_golden_score_per_video(golden, golden_scores):
       check(per_video[video_id], scores)
 
 
+def test_scorers_agree():
+  references = {**REFERENCES, 'v2': ['a dog runs', '!']}
+  captions = {**CAPTIONS, 'v2': ''}
+  names = ['BLEU', 'ROUGE_L', 'CIDEr']
+  corpus, per_video = score(captions, references, names)
+  other_corpus, other_per_video = score(captions, references, names, scorers='pycocoevalcap')
+  assert list(corpus) == list(other_corpus)
+  assert corpus == pytest.approx(other_corpus, abs=1e-9)
+  for video_id, scores in per_video.items():
+    assert scores == pytest.approx(other_per_video[video_id], abs=1e-9)
+
+
+def test_unknown_scorers_are_refused():
+  with pytest.raises(ConfigError, match='nltk.*numpy, pycocoevalcap'):
+    score(CAPTIONS, REFERENCES, ['BLEU'], scorers='nltk')
+
+
 def test_an_empty_caption_scores_zero_and_is_named(caplog):
   empties = {'v1': '', 'v2': '...', 'v3': CAPTIONS['v3']}
   # Even where a reference has no words either, which ROUGE-L would call a full match.
