@@ -16,7 +16,7 @@ from benchmarks import Row, add_json, report
 from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.errors import DataError
-from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation import metrics, signature
 
 GOALS = {
   'BLEU_1': 0.8098,
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
       f'{len(references)} videos'
     )
   corpus, _ = metrics.score(dict(zip(references, captions, strict=True)), references)
+  print(f'signature: {signature.of_captions(references)}')
   rows = [
     Row(name, value, goal=GOALS[name], met=round(value, 4) == GOALS[name])
     for name, value in corpus.items()

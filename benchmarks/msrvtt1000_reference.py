@@ -21,7 +21,7 @@ from benchmarks import Row, add_json, report
 from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.errors import DataError
-from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation import metrics, signature
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.nearest import medoid, nearest
 
@@ -60,6 +60,7 @@ def _measure(options) -> list[Row]:
     caption_files.read_references(options.annotations, split, options.splits)
     for split in ('train', 'val')
   )
+  print(f'signature: {signature.of_captions(val, split="val")}')
   references = metrics.prepare_references(val)
   frequent = Counter(c for captions in train.values() for c in captions)
   candidates = [caption for caption, _ in frequent.most_common(options.candidates)]

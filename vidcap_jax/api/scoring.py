@@ -30,6 +30,7 @@ class Scores(dict[str, Any]):
     captions: of ``evaluate``: the captions that were scored; else empty.
     by_video: of ``score``: the scores of each video by id; else empty.
     folder: of ``evaluate``: where metrics.json and captions.json are; else None.
+    signature: what the scores were computed from and with, in a line; '' where there are none.
 
   Example:
     >>> import vidcap_jax as vc
@@ -44,11 +45,13 @@ class Scores(dict[str, Any]):
     captions: Iterable[Result] = (),
     by_video: Mapping[str, Mapping[str, float]] | None = None,
     folder: pathlib.Path | None = None,
+    signature: str = '',
   ):
     super().__init__(scores)
     self.captions = Results(captions)
     self.by_video = dict(by_video or {})
     self.folder = folder
+    self.signature = signature
 
 
 @named_in_errors(*decoding.SETTINGS)
@@ -109,7 +112,8 @@ def evaluate(
     )
   captions = folder / 'captions.json'
   made = read_json(captions) if 'decode' in report else []
-  return Scores(report, map(as_result, made), folder=pathlib.Path(folder))
+  own_signature = report.get('signature', '')
+  return Scores(report, map(as_result, made), folder=pathlib.Path(folder), signature=own_signature)
 
 
 def _members(
@@ -140,6 +144,7 @@ def score(
   language: str | None = None,
   by_character: bool = False,
   meteor_time_limit: float = meteor.TIME_LIMIT,
+  signature: str | os.PathLike[str] | None = None,
 ) -> Scores:
   """Scores one caption a video, as ``vidcap score`` does.
 
@@ -154,12 +159,15 @@ def score(
     language: which captions of references in a file, where there are several languages.
     by_character: compare Chinese by character.
     meteor_time_limit: seconds that METEOR may take.
+    signature: fields that the scores' signature must have, or a JSON file with a signature.
 
   Returns:
-    The scores of all captions together, as fractions; ``by_video`` has those of each video.
+    The scores of all captions together, as fractions; ``by_video`` has those of each video, and
+    ``signature`` what they were computed from and with.
 
   Raises:
-    UserError: videos that don't fit together, files that can't be read, an unknown metric, no Java.
+    UserError: videos that don't fit together, files that can't be read, an unknown metric, no Java,
+      or another signature than the given one.
 
   Example:
     >>> import vidcap_jax as vc
@@ -176,12 +184,13 @@ def score(
     language=language,
     by_character=by_character,
     meteor_time_limit=meteor_time_limit,
+    signature=None if signature is None else os.fspath(signature),
   )
   if not isinstance(hypotheses, str | os.PathLike | Mapping):
     hypotheses = _captions(hypotheses)
   log = logging.getLogger('vidcap_jax').warning
   scored = scoring.score_captions(hypotheses, references, options, log)
-  return Scores(scored.corpus, by_video=scored.per_video)
+  return Scores(scored.corpus, by_video=scored.per_video, signature=str(scored.signature))
 
 
 def _captions(results: Iterable[Result]) -> dict[str, str]:

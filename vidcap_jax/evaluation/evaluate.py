@@ -15,7 +15,15 @@ from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import candidates, diversity, metrics, results, retrieve, submission
+from vidcap_jax.evaluation import (
+  candidates,
+  diversity,
+  metrics,
+  results,
+  retrieve,
+  signature,
+  submission,
+)
 from vidcap_jax.evaluation.constant import constant_baseline
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_output, write_json
@@ -135,9 +143,22 @@ def _origin(restored: Restored, manifest: Manifest, directory: str, data: Split)
     'vocabulary_hash': restored.vocabulary.hash,
     'versions': results.versions(),
   }
+  if report['references']:
+    report['signature'] = str(_signature(restored, manifest, data))
   if restored.key_frames:
     report['key_frames'] = lacking(restored.key_frames, [v.video_id for v in data.videos])
   return report
+
+
+def _signature(restored: Restored, manifest: Manifest, data: Split) -> signature.Signature:
+  """The signature of the scores of a split."""
+  references = {video.video_id: video.captions for video in data.videos}
+  about = {'split': data.name, 'data_hash': manifest.hash}
+  if not is_captioner(restored.module):
+    vocabulary_hash = restored.vocabulary.hash
+    return signature.of_retrieval(references, vocabulary_hash=vocabulary_hash, **about)
+  by_character, decode = restored.vocabulary.by_character, restored.config.decode.to_dict()
+  return signature.of_captions(references, by_character=by_character, decode=decode, **about)
 
 
 def _score_captions(

@@ -55,6 +55,12 @@ def make_parser() -> argparse.ArgumentParser:
   parser.add_argument('--json', metavar='FILE', help='write the corpus scores there')
   parser.add_argument('--per_video', metavar='FILE', help='write the scores of every video there')
   parser.add_argument(
+    '--signature',
+    metavar='TEXT',
+    help='refuse to score unless the scores will have the fields of this signature, or of that in '
+    'a JSON file such as metrics.json',
+  )
+  parser.add_argument(
     '--meteor_time_limit',
     type=float,
     default=meteor.TIME_LIMIT,
@@ -87,11 +93,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
   )
   if arguments_given.json:
     counts = {'different_references': scored.different} if scored.different else {}
-    _write(arguments_given.json, {**scored.corpus, 'videos': len(scored.per_video), **counts})
+    about = {'videos': len(scored.per_video), **counts, 'signature': str(scored.signature)}
+    _write(arguments_given.json, {**scored.corpus, **about})
   if arguments_given.per_video:
     _write(arguments_given.per_video, scored.per_video)
   print(table(scored.corpus))
   print(f'{len(scored.per_video)} videos, {len(set(scored.captions.values()))} distinct captions')
+  print(f'signature: {scored.signature}')
 
 
 def table(corpus: Scores) -> str:

@@ -57,7 +57,8 @@ def versions() -> dict[str, str]:
 def summary(report: Mapping) -> str:
   """A report's scores in a few lines."""
   if report.get('captions'):
-    return f'{report["videos"]} videos, {report["captions"]} captions\n{retrieval.summary(report)}'
+    lines = [f'{report["videos"]} videos, {report["captions"]} captions', retrieval.summary(report)]
+    return '\n'.join(lines + _signature(report))
   if 'captions' in report:
     return f'{report["videos"]} videos, no captions to retrieve'
   lines = []
@@ -69,6 +70,7 @@ def summary(report: Mapping) -> str:
         f'up to {report["candidates"]} candidates a video: the best of each gives CIDEr '
         f'{report["oracle_CIDEr"]:.4f}, a random one {report["random_CIDEr"]:.4f}'
       )
+    lines += _signature(report)
   else:
     lines.append('no references to score the captions with')
   lines.append(_diversity(report))
@@ -79,6 +81,11 @@ def summary(report: Mapping) -> str:
     if unseen := filled['without_features_of_either']:
       lines[-1] += f'; {unseen} videos lack the features of both'
   return '\n'.join(lines)
+
+
+def _signature(report: Mapping) -> list[str]:
+  """The line of the signature; none in reports of earlier versions."""
+  return [f'signature: {report["signature"]}'] if 'signature' in report else []
 
 
 def stage_table(reports: Mapping[str, Mapping[str, Mapping]]) -> str:

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from vidcap_jax.annotations import caption_files
+from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, first_few
-from vidcap_jax.evaluation import meteor
+from vidcap_jax.evaluation import meteor, signature
 from vidcap_jax.evaluation.java import require_java
 from vidcap_jax.evaluation.metrics import (
   METRICS,
@@ -22,6 +23,7 @@ from vidcap_jax.evaluation.metrics import (
   score,
   split_words,
 )
+from vidcap_jax.evaluation.signature import Signature
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_input
 
@@ -40,15 +42,17 @@ class Options:
   by_character: bool = False
   meteor_time_limit: float = meteor.TIME_LIMIT
   scorers: str = 'numpy'
+  signature: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-  """The scores of all captions together, of each video, and how many references differ.
+  """The scores of all captions together and of each video, with their signature.
 
-  ``different`` is as of ``metrics.References``.
+  ``different``, the number of references that differ, is as of ``metrics.References``.
   """
 
+  signature: Signature
   corpus: Scores
   per_video: Mapping[str, Scores]
   captions: Mapping[str, str]
@@ -71,8 +75,9 @@ def score_captions(
     log: called with what is odd about the references.
 
   Raises:
-    DataError: files that can't be read, or videos that don't fit together.
-    ConfigError: an unknown metric, or unknown scorers.
+    DataError: files that can't be read, videos that don't fit together, or scores that will not
+      have the signature of the options.
+    ConfigError: an unknown metric, unknown scorers, or a signature of another form.
     MetricError: there is no Java, or a scoring program failed.
   """
   for flag, path in (('--hypotheses', hypotheses), ('--references', references)):
@@ -80,6 +85,7 @@ def score_captions(
       check_input(flag, path, 'a file')
   check_metrics(options.metrics)
   check_scorers(options.scorers)
+  wanted = None if options.signature is None else signature.read(options.signature)
   require_java()
   if not isinstance(hypotheses, Mapping):
     hypotheses = caption_files.read_hypotheses(os.fspath(hypotheses))
@@ -91,6 +97,9 @@ def score_captions(
     by_video = _read_references(os.fspath(references), hypotheses, options)
   check_references(by_video)
   check_hypotheses(hypotheses, by_video)
+  own_signature = _signature_of(references, by_video, options)
+  if wanted is not None:
+    signature.check(wanted, own_signature, log)
   split = functools.partial(split_words, by_character=options.by_character)
   for note in zero_notes(list(by_video.values()), options.metrics, split):
     log(note)
@@ -108,7 +117,20 @@ def score_captions(
       meteor_process=process,
       scorers=options.scorers,
     )
-  return Scored(corpus, per_video, hypotheses, prepared.different)
+  return Scored(own_signature, corpus, per_video, hypotheses, prepared.different)
+
+
+def _signature_of(
+  references: PathLike | Mapping, by_video: Mapping[str, Sequence[str]], options: Options
+) -> Signature:
+  data_set = not isinstance(references, Mapping) and os.path.isdir(references)
+  return signature.of_captions(
+    by_video,
+    by_character=options.by_character,
+    scorers=options.scorers,
+    split=options.split or '',
+    data_hash=read_manifest(references).hash if data_set and not options.format else '',
+  )
 
 
 def _read_references(

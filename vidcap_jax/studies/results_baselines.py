@@ -24,7 +24,7 @@ from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import meteor, metrics, results
+from vidcap_jax.evaluation import meteor, metrics, results, signature
 from vidcap_jax.evaluation.nearest import nearest_captions
 from vidcap_jax.evaluation.swapped import swap_features
 from vidcap_jax.files import read_json, write_json
@@ -153,10 +153,9 @@ def _compute(
   restored, source, training = sources
   texts = read_texts(source)
   ids = [video.video_id for video in texts]
-  references = metrics.prepare_references(
-    {video.video_id: list(video.captions) for video in texts},
-    by_character=restored.vocabulary.by_character,
-  )
+  texts_by_video = {video.video_id: video.captions for video in texts}
+  by_character = restored.vocabulary.by_character
+  references = metrics.prepare_references(texts_by_video, by_character=by_character)
   captions: dict[str, tuple[str, Mapping[str, str]]] = {}
   if 'constant' in wanted:
     constant = member.reports[split]['constant_caption']
@@ -171,5 +170,17 @@ def _compute(
   scored = {}
   for name, (of, by_video) in captions.items():
     scores, _ = metrics.score(by_video, references, meteor_process=process)
-    scored[name] = {'of': of, 'scores': scores}
+    scored[name] = {
+      'of': of,
+      'scores': scores,
+      'signature': str(
+        signature.of_captions(
+          texts_by_video,
+          by_character=by_character,
+          split=split,
+          data_hash=member.data[1],
+          decode=restored.config.decode.to_dict() if name == 'swapped' else None,
+        )
+      ),
+    }
   return scored

@@ -89,6 +89,10 @@ class Trained:
     report = self.reports.get(split) or self.best.get(split, {})
     return {name: value for name, value in report.items() if isinstance(value, float)}
 
+  def signature(self, split: str) -> str:
+    """Of the split's evaluation; '' of older evaluations, and of scores of validation."""
+    return self.reports.get(split, {}).get('signature', '')
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:

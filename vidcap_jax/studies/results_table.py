@@ -8,7 +8,7 @@ from typing import Any
 
 from vidcap_jax import config_files
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.studies import markdown, runs
+from vidcap_jax.studies import markdown, results_signatures, runs
 from vidcap_jax.studies.results_baselines import Baselines
 from vidcap_jax.studies.results_rows import Row, Timing
 from vidcap_jax.studies.runs import Score
@@ -144,7 +144,10 @@ def as_text(section: Section) -> str:
     for row in rows
   ]
   about = f'{section.title} (per cent; data {section.data_hash[:12] or "unknown"})'
-  return '\n'.join(line.rstrip() for line in [about, *lines, *_hardware(section)])
+  made = results_signatures.summarise(section.rows, section.split)
+  signed = [f'signature: {made.shared}'] if made.shared else []
+  signed += [f'note: {note}' for note in made.notes]
+  return '\n'.join(line.rstrip() for line in [about, *lines, *signed, *_hardware(section)])
 
 
 def scores_markdown(section: Section) -> str:
@@ -154,7 +157,12 @@ def scores_markdown(section: Section) -> str:
     if line.row is None and line.recipe:
       row['run'] = f'{line.name}: {line.recipe}'
   about = f'Per cent; data set {section.data_hash[:12] or "of unknown hash"}.'
-  return f'### {section.title}\n\n{about}\n\n{_markdown(SCORES, cells)}'
+  parts = [f'### {section.title}', about, _markdown(SCORES, cells)]
+  made = results_signatures.summarise(section.rows, section.split)
+  if made.shared:
+    parts.append(f'Signature: `{made.shared}`')
+  parts += [f'Note: {markdown.escaped(note)}.' for note in made.notes]
+  return '\n\n'.join(parts)
 
 
 def costs_markdown(made: Sequence[Section]) -> str:
@@ -276,13 +284,13 @@ def as_json(made: Sequence[Section]) -> list[dict[str, Any]]:
       'data': section.data,
       'data_hash': section.data_hash,
       'split': section.split,
-      'rows': [_line_json(line) for line in section.lines],
+      'rows': [_line_json(line, section.split) for line in section.lines],
     }
     for section in made
   ]
 
 
-def _line_json(line: Line) -> dict[str, Any]:
+def _line_json(line: Line, split: str) -> dict[str, Any]:
   entry: dict[str, Any] = {
     'kind': line.kind,
     'name': line.name,
@@ -296,6 +304,7 @@ def _line_json(line: Line) -> dict[str, Any]:
   return entry | {
     'swapped_CIDEr': line.swapped,
     'seeds': [member.seed for member in row.members],
+    'signatures': [member.signature(split) for member in row.members],
     'workdirs': [str(member.workdir) for member in row.members],
     'finished': all(member.finished for member in row.members),
     'timing': {name: row.mean(name) for name in TIMING},

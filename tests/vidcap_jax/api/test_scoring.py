@@ -32,11 +32,13 @@ def test_scores_are_those_of_the_command(tmp_path, capsys):
   metrics_command.main([*arguments, f'--json={tmp_path}/all', f'--per_video={tmp_path}/each'])
   corpus = json.loads((tmp_path / 'all').read_text())
   assert corpus.pop('videos') == 3
+  signature = corpus.pop('signature')
   results = [vc.Result(video_id, caption, -1.0) for video_id, caption in HYPOTHESES.items()]
   for hypotheses in (HYPOTHESES, results, files['h.json']):
     for references in (REFERENCES, files['r.jsonl']):
       scores = vc.score(hypotheses, references)
       assert scores == corpus
+      assert scores.signature == signature
       assert scores.by_video == json.loads((tmp_path / 'each').read_text())
   assert list(vc.score(HYPOTHESES, REFERENCES, metrics='CIDEr,BLEU'))[-1] == 'CIDEr'
 
@@ -55,6 +57,7 @@ def test_a_text_is_the_only_reference_of_a_video():
     (HYPOTHESES, {'v1': [3]}, {}, 'v1'),
     (HYPOTHESES, {}, {}, 'references'),
     (HYPOTHESES, REFERENCES, {'metrics': ['BLUE']}, 'BLUE'),
+    (HYPOTHESES, REFERENCES, {'signature': 'nrefs:9'}, '^[^-]*nrefs: 9 in signature, 2'),
     (HYPOTHESES, '/nowhere', {}, '/nowhere'),
     ('/nowhere', REFERENCES, {}, '/nowhere'),
     ([vc.Result('v1', error='damaged')], REFERENCES, {}, 'v1.*damaged'),

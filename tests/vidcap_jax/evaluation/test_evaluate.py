@@ -19,7 +19,7 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import evaluate, metrics, metrics_command, results
+from vidcap_jax.evaluation import evaluate, metrics, metrics_command, results, signature
 from vidcap_jax.inference import captioning
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -97,6 +97,11 @@ def test_with_references(restored, later, tiny_data, tmp_path, quick, capsys):
     'name': 'data',
     'coverage': {**coverage, 'streams': {'image': 9}},
   }
+  expected = signature.of_captions(
+    references, split='test', data_hash=made.hash, decode=report['decode']
+  )
+  assert report['signature'] == str(expected)
+  assert f'\nsignature: {expected}\n' in results.summary(report)
   assert report['vocabulary_hash'] == restored.vocabulary.hash
   assert {'jax', 'flax', 'pycocoevalcap'} <= set(report['versions'])
 
@@ -117,6 +122,7 @@ def test_an_imported_checkpoint_has_no_constant_caption(restored, later, tmp_pat
 def test_without_references(restored, tiny_data, tmp_path):
   report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'out')
   assert report['references'] is False
+  assert 'signature' not in report
   assert not {'CIDEr', 'METEOR', 'constant_CIDEr'} & set(report)
   captions = {c['video_id']: c['caption'] for c in read(tmp_path / 'out', 'captions.json')}
   assert list(captions) == ['v10', 'v11']

@@ -23,7 +23,10 @@ class TestCommand:
     out = capsys.readouterr().out
     assert f'CIDEr   {corpus["CIDEr"]:7.4f}' in out
     assert '3 videos, 3 distinct captions' in out
-    assert json.loads((tmp_path / 'all').read_text()) == {**corpus, 'videos': 3}
+    written = json.loads((tmp_path / 'all').read_text())
+    signature = written.pop('signature')
+    assert f'signature: {signature}\n' in out
+    assert written == {**corpus, 'videos': 3}
     assert json.loads((tmp_path / 'each').read_text()) == per_video
 
   def test_bad_input_is_one_line_and_a_failure(self, tmp_path):
@@ -80,6 +83,13 @@ class TestCommand:
     files = ['--hypotheses=/nowhere.json', '--references=/nowhere.json']
     with pytest.raises(SystemExit, match='BLUE.*similar: BLEU'):
       metrics_command.main([*files, '--metrics=BLUE,CIDEr'])
+
+  def test_another_signature_is_refused(self, tmp_path, capsys):
+    files = self.files(tmp_path)
+    with pytest.raises(SystemExit, match='error: .*videos: 4 .* 3 here; scorers: mine'):
+      metrics_command.main([*files, '--signature=videos:4|df:references|scorers:mine'])
+    metrics_command.main([*files, '--signature=videos:3|df:references', '--metrics=BLEU'])
+    assert 'BLEU_4' in capsys.readouterr().out
 
   def test_captions_of_another_split_are_named(self, tmp_path):
     (tmp_path / 'h.json').write_text('{"v1": "a dog", "v2": "a cat"}')

@@ -100,6 +100,8 @@ def test_from_the_command_line(workdir, restored, tmp_path, capsys):
   assert report == whole
   output = results.summary(found)
   assert '3 videos, ' in output
+  assert output.endswith(f'\nsignature: {report["signature"]}')
+  assert '|scorers:retrieval|split:val|' in report['signature']
   assert capsys.readouterr().err.splitlines() == [
     'embedding videos of val: 0/3 videos, compiling',
     f'embedding captions of val: 0/{report["captions"]} captions, compiling',
@@ -110,7 +112,7 @@ def test_from_the_command_line(workdir, restored, tmp_path, capsys):
 def test_a_split_without_captions(workdir):
   report = json.loads((workdir / 'eval' / 'test' / 'metrics.json').read_text())
   assert (report['videos'], report['captions'], report['references']) == (2, 0, False)
-  assert 'rsum' not in report
+  assert not {'rsum', 'signature'} & set(report)
   assert results.summary(report) == '2 videos, no captions to retrieve'
 
 

@@ -1,12 +1,16 @@
 """Captions and references may be files or mappings; what is odd about references is logged."""
 
+import dataclasses
 import json
 
 import pytest
 
 from tests import tiny
-from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import metrics
+from vidcap_jax import __version__
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.errors import ConfigError, DataError, UserError
+from vidcap_jax.evaluation import metrics, signature
 from vidcap_jax.evaluation.scoring import Options, score_captions
 
 REFERENCES = {'a': ['a dog runs fast'], 'b': ['two cats sit still']}
@@ -33,7 +37,8 @@ def test_files_and_mappings_give_the_same(tmp_path):
   of_split = Options(metrics=('CIDEr',), split='a')
   with pytest.raises(DataError, match='--split=a: 1 of 2 .*b: b'):
     score_captions(CAPTIONS, tmp_path / 'r.jsonl', of_split, notes.append)
-  score_captions({'a': 'a dog'}, tmp_path / 'r.jsonl', of_split, notes.append)
+  scored = score_captions({'a': 'a dog'}, tmp_path / 'r.jsonl', of_split, notes.append)
+  assert (scored.signature.split, scored.signature.videos) == ('a', '1')
   assert len(notes) == 1
   assert 'CIDEr' in notes[0]
 
@@ -51,3 +56,51 @@ def test_what_is_wrong_is_found_first(captions, references, options, error, word
   monkeypatch.setattr('vidcap_jax.evaluation.scoring.meteor', None)  # nothing is started
   with pytest.raises(error, match=words):
     score_captions(captions, references, options, print)
+
+
+def test_a_wanted_signature_is_checked_before_scoring(monkeypatch, tmp_path):
+  options = Options(metrics=('CIDEr',))
+  found = score_captions(CAPTIONS, REFERENCES, options, print).signature
+  notes = []
+  for wanted in (str(found), 'nrefs:1|beam:5', f'v:{__version__}'):
+    same = dataclasses.replace(options, signature=wanted)
+    assert score_captions(CAPTIONS, REFERENCES, same, notes.append).signature == found
+  assert len(notes) == 1
+  assert 'beam' in notes[0]
+  monkeypatch.setattr('vidcap_jax.evaluation.scoring.score', None)  # nothing is scored
+  monkeypatch.setattr('vidcap_jax.evaluation.scoring.prepare_references', None)
+  (tmp_path / 'metrics.json').write_text('{"signature": "nrefs:20|videos:2|tok:other-1"}')
+  for wanted in ('nrefs:20|videos:2|tok:other-1', str(tmp_path / 'metrics.json')):
+    other = dataclasses.replace(options, signature=wanted)
+    with pytest.raises(DataError, match='nrefs: 20.* 1 .*tok: other-1.*ptb-3.4.1') as caught:
+      score_captions(CAPTIONS, REFERENCES, other, print)
+    assert 'videos' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ('text', 'error', 'words'),
+  [
+    ('', UserError, '--signature'),
+    ('old.json', DataError, r'old\.json.*no signature'),
+    ('gone.json', UserError, r'gone\.json'),
+    ('nref:5', ConfigError, 'nref.*nrefs'),
+  ],
+)
+def test_a_signature_that_cannot_be_read(text, error, words, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'old.json').write_text('{"CIDEr": 0.5}')
+  options = Options(signature=text)
+  with pytest.raises(error, match=words):
+    score_captions('gone_too.json', 'gone.json', options, print)
+
+
+def test_references_of_a_data_set_have_its_hash(tiny_data):
+  options = Options(metrics=('CIDEr',), split='val')
+  references = {v.video_id: list(v.captions) for v in open_split(tiny_data, 'val')}
+  captions = dict.fromkeys(references, 'a dog')
+  found = score_captions(captions, tiny_data, options, print).signature
+  assert found.data == read_manifest(tiny_data).hash[:12]
+  by_mapping = score_captions(captions, references, options, print).signature
+  assert by_mapping.data == ''
+  assert by_mapping.refs == found.refs
+  assert signature.differences(found, by_mapping) == []

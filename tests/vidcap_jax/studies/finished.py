@@ -8,10 +8,13 @@ DATA = {'name': 'clips', 'hash': '0123456789abcdef', 'dir': '/gone'}
 SOURCE = 'configs/msrvtt1000.py:model=transformer'
 
 
-def write(workdir, source=SOURCE, seed=0, split='test', cider=0.5, **changes):
-  """A finished run of one stage, 'xe', of 20 steps in 2 epochs and 3 minutes."""
+def write(workdir, source=SOURCE, seed=0, split='test', cider=0.5, about=(), **changes):
+  """A finished run of one stage, 'xe', of 20 steps in 2 epochs and 3 minutes.
+
+  ``about`` is added to metrics.json.
+  """
   made(workdir, source, seed=seed, **changes)
-  about = {'data': DATA, 'stage': 'xe', 'constant_caption': 'a dog'}
+  about = {'data': DATA, 'stage': 'xe', 'constant_caption': 'a dog', **dict(about)}
   scored(workdir, split, about=about, CIDEr=cider, BLEU_1=0.6)
   train = {'stage': 'xe', 'kind': 'train', 'loss': 1.0, 'captions_per_second': 50.0}
   records = [

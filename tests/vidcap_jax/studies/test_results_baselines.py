@@ -40,6 +40,13 @@ def test_they_are_computed_once_and_kept(run, monkeypatch):
   assert swapped['CIDEr'] != pytest.approx(report['CIDEr'])
   assert len(lines) == 1
 
+  kept = json.loads((run / 'eval' / 'val' / 'baselines.json').read_text())
+  texts = {name: kept[name]['signature'] for name in ('constant', 'nearest', 'swapped')}
+  assert texts['swapped'] == report['signature']
+  without_decoding = report['signature'].replace('|decode:beam|beam:2|lp:0|', '|')
+  without_decoding = without_decoding.replace('|decode:greedy|beam:1|lp:0|', '|')
+  assert texts['constant'] == texts['nearest'] == without_decoding
+
   monkeypatch.setattr(metrics, 'score', None)  # nothing is scored again
   assert collect(run) == (found, [])
   assert collect(run, compute=False)[0] == found
