@@ -49,6 +49,7 @@ LAYERS = (
   ('vidcap_jax.config_files',),
   ('vidcap_jax.config_keys',),
   (
+    'vidcap_jax.command_arguments',
     'vidcap_jax.command_errors',
     'vidcap_jax.config_diff',
     'vidcap_jax.config_section',

@@ -18,7 +18,7 @@ from data_prep.dataset import flag_values
 from data_prep.dataset.builder import ShardBuilder, build
 from data_prep.dataset.options import Options
 from data_prep.report.summary import summary
-from vidcap_jax import annotations, command_errors
+from vidcap_jax import annotations, command_arguments, command_errors
 from vidcap_jax.annotations.published import NUMBERED
 from vidcap_jax.data.tokenizers import TOKENIZERS
 from vidcap_jax.errors import DataError, UserError, error_text
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None, build_shards: ShardBuilder | None = 
 
 def parse_options(argv: Sequence[str] | None) -> Options:
   """The options that a command's flags give; DataError for a value of another form."""
-  given = vars(make_parser().parse_args(argv))
+  given = vars(command_arguments.parse(make_parser(), argv))
   return flag_values.to_options({**given, 'features': ','.join(given['features'])})
 
 

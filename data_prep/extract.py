@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.features import extractors, sampling, video_folder, weights
 from vidcap_jax.features.extract_folder import (
@@ -170,8 +170,8 @@ def main(argv: Sequence[str] | None = None, run_elsewhere: JobRunner | None = No
     argv: arguments of the command line.
     run_elsewhere: runs the jobs in place of this machine's processes or threads.
   """
-  args = make_parser(local=run_elsewhere is None).parse_args(argv)
   try:
+    args = command_arguments.parse(make_parser(local=run_elsewhere is None), argv)
     if run_elsewhere is None and args.workers is not None and args.workers < 1:
       raise ExtractError(f'--workers={args.workers}: at least 1')
     plan = _plan(args)

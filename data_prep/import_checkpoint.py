@@ -20,6 +20,7 @@ import numpy as np
 from etils import epath
 
 from configs import common
+from vidcap_jax import command_arguments
 from vidcap_jax.checkpoints.pytorch import imagecaptioning
 from vidcap_jax.checkpoints.pytorch.imported import Imported, Places
 from vidcap_jax.checkpoints.pytorch.pickled import load_options
@@ -134,8 +135,8 @@ def _report(imported: Imported, folder: epath.Path, out: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
-  args = make_parser().parse_args(argv)
   try:
+    args = command_arguments.parse(make_parser(), argv)
     check_output('--output', args.out, folder=True)
     check_workdir(epath.Path(args.out))
     check_input('--infos', args.infos, _INFOS, 'file')

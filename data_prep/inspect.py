@@ -15,7 +15,7 @@ from data_prep.report import page
 from data_prep.report.findings import Findings, Rows, broken, sections
 from data_prep.report.survey import broken_shards, survey_split
 from data_prep.report.thumbnails import make_thumbnails
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.annotations.splits import read_id_map
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError
@@ -30,11 +30,11 @@ PAGE = 'inspect.html'
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   parser = make_parser()
-  args = parser.parse_args(argv)
-  if args.words < 0:
-    parser.error(f'--words={args.words}: 0 or more')
-  file = pathlib.Path(args.directory) / PAGE if args.html is None else pathlib.Path(args.html)
   try:
+    args = command_arguments.parse(parser, argv, may_be_empty=('--html',))
+    if args.words < 0:
+      parser.error(f'--words={args.words}: 0 or more')
+    file = pathlib.Path(args.directory) / PAGE if args.html is None else pathlib.Path(args.html)
     check_input('DIR', args.directory, 'the folder of a data set')
     findings = survey(args.directory, verify=args.verify, samples=args.samples)
     thumbnails = None

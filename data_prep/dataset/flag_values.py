@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from data_prep.dataset.options import Options
+from vidcap_jax import command_arguments
 from vidcap_jax.annotations.model import normalize_split
 from vidcap_jax.errors import DataError
 
@@ -21,6 +22,7 @@ def of_keywords(parser: argparse.ArgumentParser, keywords: Mapping[str, Any]) ->
 
   Raises:
     TypeError: an unknown name, or a required one that is missing.
+    UserError: an empty path.
     DataError: a value of another form.
   """
   actions = {
@@ -38,6 +40,7 @@ def of_keywords(parser: argparse.ArgumentParser, keywords: Mapping[str, Any]) ->
     choices = actions[name].choices
     if choices and value is not None and value not in choices:
       raise DataError(f'--{name}={value}: give one of {", ".join(map(str, choices))}')
+    command_arguments.check_path(f'--{name}', actions[name], value)
     values[actions[name].dest] = _as_parsed(actions[name], name, _without_path_objects(value))
   required = {action.dest: name for name, action in actions.items() if action.required}
   if missing := [name for dest, name in required.items() if values.get(dest) is None]:

@@ -19,7 +19,7 @@ from data_prep import extract
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic import render, shapes
 from data_prep.synthetic.recipe import check_recipe
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.data.schema import MANIFEST_NAME
 from vidcap_jax.errors import DataError
 from vidcap_jax.features import extract_folder, extractors, video_decoder
@@ -208,8 +208,8 @@ def _parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
-  args = _parser().parse_args(argv)
   try:
+    args = command_arguments.parse(_parser(), argv)
     data_set = prepare(
       args.output,
       extract.parse_streams(args.streams),

@@ -19,8 +19,8 @@ import numpy as np
 from data_prep.dataset.builder import Options, build
 from data_prep.synthetic.probe_clips import PROBES, SIZES, clips
 from data_prep.synthetic.recipe import check_recipe
-from vidcap_jax import command_errors
-from vidcap_jax.errors import DataError
+from vidcap_jax import command_arguments, command_errors
+from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.files import write_text
 
 TRUTH = 'truth.json'
@@ -101,10 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
   about = 'folder for features, truth and data set'
   add('--output', '--out', required=True, metavar='DIR', help=about)
   add('--seed', type=int, default=0, help='of prototypes and clips (default: %(default)s)')
-  args = parser.parse_args(argv)
   try:
+    args = command_arguments.parse(parser, argv)
     data_set = prepare(args.output, args.probe, args.seed)
-  except (DataError, OSError) as error:
+  except (UserError, OSError) as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
   print(f'{data_set}: ready; --config.data.dir={data_set} trains on it')

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from absl import flags
 
+from vidcap_jax import command_arguments
 from vidcap_jax.cli import commands, explanations, mode_help, shell_scripts
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.cli.shell_scripts import Flag, Node
@@ -38,7 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  shell = make_parser().parse_args(arguments).shell
+  shell = command_arguments.parse(make_parser(), arguments).shell
   print(shell_scripts.SCRIPTS[shell](tree()))
 
 

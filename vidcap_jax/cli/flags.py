@@ -159,6 +159,8 @@ START_TIMEOUT = flags.DEFINE_float(
 )
 
 
+# The flags that name files and may not be empty.
+PATHS = (WORKDIR, CHECKPOINT, FALLBACK, DATA, OUTPUT, INPUTS)
 # The flags that each mode needs, and those that it reads too.
 NEEDED = {
   'train': (CONFIG, WORKDIR),
@@ -204,8 +206,13 @@ _INSTEAD = {
 
 
 def check() -> None:
-  """UserError for a flag that the mode needs and lacks, or has and does not read."""
+  """UserError for a flag that the mode needs and lacks, or does not read, or with an empty path."""
   mode = MODE.value
+  for flag in PATHS:
+    if flag.value == '':  # as of an unset shell variable
+      needed = flag.name in {each.name for each in NEEDED[mode]}
+      otherwise = '' if needed else f', or leave --{flag.name} out'
+      raise UserError(f'--{flag.name}=: an empty path; give one{otherwise}')
   for flag in (CONFIG,) if prints_config() else NEEDED[mode]:
     required(flag)
   reads = {m: [flag.name for flag in (*NEEDED[m], *READ[m])] for m in READ}
@@ -231,11 +238,9 @@ def prints_config() -> bool:
 
 
 def required(flag: flags.FlagHolder):
-  """The flag's value; UserError where it is not given, or is an empty path to write to."""
+  """The flag's value; UserError where it is not given."""
   if flag.value is None:
     raise UserError(f'{_mode_text(MODE.value)} needs --{flag.name}; see --help')
-  if flag.value == '' and flag.name in ('workdir', 'output'):  # as of an unset shell variable
-    raise UserError(f'--{flag.name}=: an empty path, which would be the current folder; name it')
   return flag.value
 
 

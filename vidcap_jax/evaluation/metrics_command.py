@@ -9,7 +9,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.evaluation import meteor, scoring
 from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
@@ -79,7 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  arguments_given = make_parser().parse_args(arguments)
+  arguments_given = command_arguments.parse(make_parser(), arguments)
   logging.basicConfig(format='%(message)s')
   names = [field.name for field in dataclasses.fields(scoring.Options)]
   options = scoring.Options(**{name: getattr(arguments_given, name) for name in names})

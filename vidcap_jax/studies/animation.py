@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import UserError, VideoError
@@ -156,7 +156,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   print(options.output)

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import sanitise
 from vidcap_jax.files import check_output, write_json
@@ -247,7 +247,7 @@ def _measure(rows: Sequence[Row], options: argparse.Namespace) -> list[dict[str,
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   rows = _rows(options)
   if options.json:
     check_output('--json', options.json)

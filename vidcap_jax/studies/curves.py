@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.program_name import program_name
 from vidcap_jax.studies.drawing import check_plot, figure
@@ -176,7 +176,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   check_plot('--output', options.output)
   if unknown := [by for by in options.by if by not in PLACES]:
     raise UserError(f'--by={",".join(options.by)}: {unknown[0]!r} is none of {", ".join(PLACES)}')

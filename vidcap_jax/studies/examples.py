@@ -15,7 +15,7 @@ import pathlib
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import ConfigError, DataError, UserError, VideoError, first_few
 from vidcap_jax.features import video_stills
 from vidcap_jax.features.picture_files import Source
@@ -238,7 +238,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   run(options, log=lambda line: print(line, file=sys.stderr, flush=True))
   if options.markdown:
     print(options.markdown)

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.features import video, video_stills
 from vidcap_jax.features.picture_files import Source
@@ -174,7 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   options.run(options)
 
 

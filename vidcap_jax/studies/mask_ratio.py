@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data import pipeline
@@ -300,7 +300,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = make_parser()
-  options = parser.parse_args(arguments)
+  options = command_arguments.parse(parser, arguments)
   logging.basicConfig(format='%(message)s')
   logging.getLogger('absl').setLevel(logging.WARNING)  # Orbax logs each file it touches
   try:

@@ -17,7 +17,7 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output, write_json
 from vidcap_jax.program_name import program_name
@@ -140,7 +140,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   run(options)
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from vidcap_jax import command_errors, config_files, models
+from vidcap_jax import command_arguments, command_errors, config_files, models
 from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import make_stage
 from vidcap_jax.distributed.mesh import make_mesh
@@ -237,7 +237,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   if options.json:
     check_output('--json', options.json)
   table, notes, problems = report(options.config)

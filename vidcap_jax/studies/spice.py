@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import OPTIONS, MetricError, major_version, require_java, tail
 from vidcap_jax.files import check_output, write_json
@@ -247,7 +247,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   if options.json:
     check_output('--json', options.json)
   if options.plot:

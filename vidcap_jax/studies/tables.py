@@ -16,7 +16,7 @@ import pathlib
 import shlex
 from collections.abc import Mapping, Sequence
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import as_typed, program_name
@@ -253,7 +253,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  options = make_parser().parse_args(arguments)
+  options = command_arguments.parse(make_parser(), arguments)
   if options.paper is None:
     if options.table or options.runs or options.json:
       raise UserError('--table, --runs and --json need a --paper')

@@ -63,6 +63,12 @@ def test_unknown_keywords(call, words):
       lambda: vc.build(format='csv', annotations='a', features={'a': 'b'}, output=''),
       '^output=: an empty path',
     ),
+    (
+      lambda: vc.build(
+        format='csv', annotations='a', features={'a': 'b'}, output='o', vocabulary=''
+      ),
+      '^vocabulary=: an empty path',
+    ),
   ],
 )
 def test_errors_name_keywords(call, words, tmp_path, monkeypatch):

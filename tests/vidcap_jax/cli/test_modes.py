@@ -107,6 +107,24 @@ def test_an_empty_workdir_is_not_the_current_folder(command, tmp_path, monkeypat
   assert not any(tmp_path.iterdir())
 
 
+EVALUATE = ['--mode=evaluate', '--checkpoint=C']
+
+
+@pytest.mark.parametrize(
+  'flags',
+  [
+    ['--mode=evaluate', '--checkpoint='],
+    *([*EVALUATE, f'--{name}='] for name in ('data', 'fallback', 'output')),
+    ['--mode=predict', '--checkpoint=C', '--inputs='],
+    ['--mode=compile', '--config=configs/quickstart.py', '--topology=v5e:1', '--data='],
+  ],
+)
+def test_empty_paths_are_refused(command, flags):
+  code, _, err = command(*flags)
+  assert (code, err.count('\n')) == (1, 1)
+  assert f'{flags[-1]}: an empty path' in err
+
+
 def test_a_workdir_that_cannot_be_made_is_named(command, tmp_path):
   config = pathlib.Path(__file__).parents[3] / 'configs/quickstart.py:tiny'
   (tmp_path / 'file').touch()
