@@ -53,6 +53,14 @@ TORCH = ['timm>=1.0.31', 'torch>=2.13', 'torchvision>=0.28', 'transformers>=5.24
 # Pictures of results.
 REPORT = ['matplotlib>=3.10.8']
 
+# The HTTP server of captions: `vidcap serve`.
+SERVE = [
+  'prometheus-client>=0.22',
+  'python-multipart>=0.0.20',
+  'starlette>=1.0',
+  'uvicorn>=0.35',
+]
+
 # Parts of speech of captions; the English model is in the wheel (LGPL).
 TAGGER = ['HanTa>=1.2.1']
 
@@ -104,6 +112,7 @@ setup(
   package_data={
     'vidcap_jax': ['py.typed', 'serving/page/*'],
     'vidcap_jax.compilation': ['chips/*'],
+    'vidcap_jax.serving': ['page/*'],
     'vidcap_jax.studies': ['published.json'],
     'launch': ['docker/*', '*.sbatch', '*.sh'],
     'launch.gke': ['*.json'],
@@ -118,6 +127,7 @@ setup(
     'dask': DASK + VIDEO,
     'torch': TORCH,
     'report': REPORT,
+    'serve': SERVE,
     'tagger': TAGGER,
     'human': HUMAN,
     'launch': LAUNCH,
@@ -126,8 +136,8 @@ setup(
     'cuda-compile': CUDA_COMPILE,
     'docs': DOCS,
     'test': [
-      *(*TEST, *DOCS, *METRICS, *VIDEO, *LMDB, *DASK, *REPORT, *TAGGER, *HUMAN, *LAUNCH),
-      *NOTEBOOK,
+      *(*TEST, *DOCS, *METRICS, *VIDEO, *LMDB, *DASK, *REPORT, *SERVE, *TAGGER, *HUMAN),
+      *(*LAUNCH, *NOTEBOOK),
     ],
   },
   # Python versions: those of docs/install.md.

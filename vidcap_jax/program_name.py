@@ -11,6 +11,7 @@ _SUBCOMMANDS = {
   r'data_prep\.(build|extract|inspect)\b': r'\1',
   r'data_prep\.import_checkpoint\b': 'import',
   r'vidcap_jax\.evaluation\.metrics\b': 'score',
+  r'vidcap_jax\.serving\.command\b': 'serve',
   r'vidcap_jax\.studies\.tables\b': 'tables',
   r'vidcap_jax\.studies\.(\w+)': r'studies \1',
 }

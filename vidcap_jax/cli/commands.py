@@ -52,6 +52,7 @@ COMMANDS = (
   Command('train', MAIN, 'train a captioner; the same command resumes', 'train'),
   Command('evaluate', MAIN, 'caption and score a split of a data set', 'evaluate'),
   Command('predict', MAIN, 'caption video files, pictures or features', 'predict'),
+  Command('serve', 'vidcap_jax.serving.command', 'a page and an HTTP API that caption'),
   Command('export', MAIN, 'write the decoder for programs without this project', 'export'),
   Command('compile', MAIN, 'memory and time of a run on chips that are not there', 'compile'),
   Command('card', MAIN, 'write a page about a run, a model card', 'card'),

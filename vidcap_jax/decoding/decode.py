@@ -10,6 +10,7 @@ from flax import linen as nn
 from vidcap_jax.decoding.beam import beam_search
 from vidcap_jax.decoding.beam_banks import in_groups
 from vidcap_jax.decoding.constraints import Constraints
+from vidcap_jax.decoding.traced_sampling import TracedSampling
 from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner, Inputs
@@ -79,7 +80,8 @@ def decode(
 
   Args:
     memory: from ``captioner.encode``.
-    settings: a config's ``decode`` section.
+    settings: a config's ``decode`` section, in which ``length_penalty``, or all settings of
+      sampling, may be arrays () instead, so that one compiled program serves all values.
     key, rows: for samples, see ``uniform_draws``.
     forced: ids of the words in ``settings['force']``.
   """
@@ -102,5 +104,6 @@ def decode(
   if settings['method'] == 'greedy':
     return greedy(captioner, memory, L, constraints=constraints)
   draws = uniform_draws(key, rows, settings['n_best'], L)
-  sampling = Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+  values = (settings['temperature'], settings['top_k'], settings['top_p'])
+  sampling = (TracedSampling if isinstance(values[0], Array) else Sampling)(*values)
   return sample(captioner, memory, draws, sampling=sampling, constraints=constraints)

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from flax import struct
 
 from vidcap_jax.data.vocabulary import BOS, EOS, PAD
-from vidcap_jax.decoding import compaction, scan
+from vidcap_jax.decoding import compaction, scan, traced_sampling
 from vidcap_jax.decoding.constraints import WORDS_ONLY, Constraints, constrain
+from vidcap_jax.decoding.traced_sampling import TracedSampling
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.models.captioner import Captioner
 from vidcap_jax.models.layers import draws as random_choice
@@ -191,8 +192,10 @@ class Sampling:
         raise ConfigError(f'decode.{name}={getattr(self, name)}: must be {range_text}')
 
 
-def filter_logits(logits: Array, sampling: Sampling) -> Array:
+def filter_logits(logits: Array, sampling: Sampling | TracedSampling) -> Array:
   """Applies temperature, top-k and top-p to logits (…, V); excluded words get -inf."""
+  if isinstance(sampling, TracedSampling):
+    return traced_sampling.filter_logits(logits, sampling)
   logits = at_least_float32(logits) / sampling.temperature
   V = logits.shape[-1]
   if 0 < sampling.top_k < V:
@@ -247,7 +250,7 @@ def sample(
   memory: Any,
   draws: Array,
   *,
-  sampling: Sampling = Sampling(),
+  sampling: Sampling | TracedSampling = Sampling(),
   constraints: Constraints = WORDS_ONLY,
   noise: Any = None,
   train: bool = False,

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from vidcap_jax.errors import VideoError
 from vidcap_jax.features.clock import Clock, read_clock
 
+_OPTIONS: dict[str, str] = {}  # of FFmpeg, for every file that is opened
 _MAX_ERRORS = 10_000  # after so many errors the rest of a file is not decoded
 
 
@@ -35,13 +36,26 @@ def _tag_options(av) -> dict[str, str]:
   return {'metadata_errors': 'replace'} if int(av.__version__.split('.')[0]) < 19 else {}
 
 
-def _open(av, path: pathlib.Path):
+def allow_formats(names: str) -> None:
+  """Makes this process open files of these formats of FFmpeg only, and nothing that they name.
+
+  Playlists name other files and addresses, which a process that reads files of strangers must not
+  open.
+
+  Args:
+    names: with commas between them, such as 'mov,matroska'.
+  """
+  _OPTIONS.update(format_whitelist=names, protocol_whitelist='file')
+
+
+def open_file(av, path: pathlib.Path):
+  """Opens a file as PyAV's container; VideoError for one that is no video."""
   if not path.is_file():
     raise VideoError(f'{path}: no such file')
   if path.stat().st_size == 0:
     raise VideoError(f'{path}: the file is empty')
   try:
-    return av.open(str(path), **_tag_options(av))
+    return av.open(str(path), options=dict(_OPTIONS), **_tag_options(av))
   except (av.FFmpegError, OSError, ValueError) as error:
     reason = getattr(error, 'strerror', None) or error
     raise VideoError(f'{path}: not a video that can be opened ({reason})') from None
@@ -135,7 +149,7 @@ def decoded_parts(
   picture_tally, sound_tally = _Tally(), _Tally()
   reached = sound_seconds = 0.0
   try:
-    with _open(av, path) as container:
+    with open_file(av, path) as container:
       chosen = [_video_stream(av, container, path)] if pictures else []
       audio = _sound_stream(container) if sound else None
       wanted = [*chosen, *([audio] if audio else [])]
@@ -169,9 +183,9 @@ def file_clock(av, path: pathlib.Path, pictures: bool, sound: bool) -> Clock:
   if not (pictures or sound):
     return Clock()
   if not pictures:
-    with _open(av, path) as container:
+    with open_file(av, path) as container:
       audio = _sound_stream(container)
       if audio is None or not _moving_pictures(av, container):
         start = audio.start_time * audio.time_base if audio and audio.start_time else Fraction(0)
         return Clock(sound_start=start)
-  return read_clock(lambda: _open(av, path), lambda file: _video_stream(av, file, path))
+  return read_clock(lambda: open_file(av, path), lambda file: _video_stream(av, file, path))

@@ -117,7 +117,7 @@ class _Worker:
       raised, value = self.pipe.recv()
     except (EOFError, OSError):
       self._process.join()
-      cause = _cause(self._process.exitcode)
+      cause = end_of(self._process.exitcode)
       self.pipe.close()
       if not self._ready:
         raise StartError(f'while loading the networks, {cause}; try fewer --workers') from None
@@ -135,7 +135,7 @@ class _Worker:
     self.pipe.close()
 
 
-def _cause(code: int | None) -> str:
+def end_of(code: int | None) -> str:
   if code is None or code >= 0:
     return f'a worker process ended (exit code {code})'
   name = signal.Signals(-code).name if -code in set(signal.Signals) else f'signal {-code}'
@@ -146,7 +146,7 @@ def _cause(code: int | None) -> str:
 def _serve(pipe, work, prepare, share: tuple[int, int]) -> None:
   """The main function of a worker: replies once it has prepared, and then for each job."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent stops its workers
-  _limit_resources(*share)
+  limit_resources(*share)
   call: Callable[[], Any] = prepare
   while True:
     try:
@@ -160,7 +160,7 @@ def _serve(pipe, work, prepare, share: tuple[int, int]) -> None:
       return
 
 
-def _limit_resources(index: int, workers: int) -> None:
+def limit_resources(index: int, workers: int) -> None:
   """Binds this process to its share of the cores, and raises its score for the OOM killer."""
   available = cores()
   if hasattr(os, 'sched_setaffinity'):

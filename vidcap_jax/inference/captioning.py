@@ -78,7 +78,8 @@ def decoder_fn(
 ) -> Callable[[Any, Mapping], Captions]:
   """A function (params, batch) -> Captions that decodes with ``config.decode``.
 
-  Batches are sharded over ``mesh``, or are all on one device.
+  Batches are sharded over ``mesh``, or are all on one device. Their entry ``decode``, if they have
+  one, holds values in place of some settings, see ``decode``.
   """
   check_decode(config.decode)
   check_pass(config.decode, module)
@@ -90,9 +91,14 @@ def decoder_fn(
     inputs = to_inputs(batch, streams, config.data.standardise)
     with batch_sharded_over(mesh):
       memory = encode(captioner, inputs, config.decode)
-      return decode(captioner, memory, length, config.decode, key, rows, forced)
+      return decode(captioner, memory, length, _settings(config, batch), key, rows, forced)
 
   return run
+
+
+def _settings(config: ConfigDict, batch: Mapping) -> Mapping:
+  """The decoding settings of a config, with those values that a batch has in their place."""
+  return {**config.decode, **batch['decode']} if 'decode' in batch else config.decode
 
 
 def forced_words(settings: Mapping, vocabulary: Vocabulary, length: int) -> tuple[int, ...]:
@@ -237,16 +243,8 @@ def captioner_of(restored: Restored, batch_size: int | None = None, label: str =
   return caption
 
 
-def ensemble_of(
-  members: Sequence[Restored],
-  weights: Sequence[float] | None = None,
-  batch_size: int | None = None,
-  label: str = '',
-) -> CaptionerGroup:
-  """Captions by the mean of the members' probabilities: see ``vidcap_jax.decoding.ensemble``.
-
-  Models and streams may differ; the first member's settings decide how captions are decoded.
-  ``label`` is as for ``captioner_of``.
+def check_ensemble(members: Sequence[Restored], weights: Sequence[float] | None = None) -> None:
+  """Checks that checkpoints can caption together.
 
   Raises:
     ConfigError: a model makes no captions, the vocabularies differ, or the weights don't fit.
@@ -260,14 +258,24 @@ def ensemble_of(
         f'{member.path} {member.vocabulary.hash}; train them on data sets built with the same '
         'vocabulary'
       )
-  config, mesh = first.config, first.mesh
-  if config.decode.get('pass', 'last') != 'last':
+  if first.config.decode.get('pass', 'last') != 'last':
     raise ConfigError('decode.pass=first: not for an ensemble; caption with one checkpoint')
-  forced = forced_words(config.decode, first.vocabulary, first.length)
-  key = jax.random.key(config.seed)
-  # Raises now, rather than at compilation, if the weights don't fit.
   join([bind(member.module, member.params) for member in members], weights)
 
+
+def make_ensemble_decoder(
+  members: Sequence[Restored], weights: Sequence[float] | None = None
+) -> jax.stages.Wrapped:
+  """As ``make_decoder``: (params of each member, a batch of ``ensemble_batches``) -> Captions.
+
+  Raises:
+    ConfigError: as ``check_ensemble``, or words to force that don't fit.
+  """
+  check_ensemble(members, weights)
+  first = members[0]
+  config, mesh = first.config, first.mesh
+  forced = forced_words(config.decode, first.vocabulary, first.length)
+  key = jax.random.key(config.seed)
   options = decoder_options(mesh, *(member.module for member in members))
 
   @functools.partial(jax.jit, compiler_options=options)
@@ -280,21 +288,47 @@ def ensemble_of(
     rows = batch['video_index']
     with batch_sharded_over(mesh):
       memory = captioner.encode(inputs, None, train=False)
-      return decode(captioner, memory, first.length, config.decode, key, rows, forced)
+      return decode(captioner, memory, first.length, _settings(config, batch), key, rows, forced)
+
+  return run
+
+
+def ensemble_batches(
+  members: Sequence[Restored], source: VideoSource, size: int, label: str = ''
+) -> Iterator[tuple[int, dict]]:
+  """``batches_of`` each member, read in step with each other; one shows progress for all."""
+  batches_by_member = [
+    batches_of(member, attach(source, member.key_frames), size, '' if i else label)
+    for i, member in enumerate(members)
+  ]
+  for (step, rows), *others in zip(*batches_by_member, strict=True):
+    members_rows = (rows, *(r for _, r in others))
+    yield step, {'video_index': rows['video_index'], 'members': members_rows}
+
+
+def ensemble_of(
+  members: Sequence[Restored],
+  weights: Sequence[float] | None = None,
+  batch_size: int | None = None,
+  label: str = '',
+) -> CaptionerGroup:
+  """Captions by the mean of the members' probabilities: see ``vidcap_jax.decoding.ensemble``.
+
+  Models and streams may differ; the first member's settings decide how captions are decoded.
+  ``label`` is as for ``captioner_of``.
+
+  Raises:
+    ConfigError: as ``make_ensemble_decoder``.
+  """
+  run = make_ensemble_decoder(members, weights)
+  first = members[0]
 
   def caption(source, ids):
-    size = batch_size or config.eval.batch_size
-    batches_by_member = [  # read in step with each other, so one progress line is enough
-      batches_of(member, attach(source, member.key_frames), size, '' if i else label)
-      for i, member in enumerate(members)
-    ]
-    batches = (
-      (step, {'video_index': rows['video_index'], 'members': (rows, *(r for _, r in others))})
-      for (step, rows), *others in zip(*batches_by_member, strict=True)
-    )
+    size = batch_size or first.config.eval.batch_size
+    batches = ensemble_batches(members, source, size, label)
     numbered = _offset_index(batches, len(ids) - len(source))
     params = tuple(m.params for m in members)
-    return caption_videos(run, params, numbered, ids, first.vocabulary, mesh)
+    return caption_videos(run, params, numbered, ids, first.vocabulary, first.mesh)
 
   paths = [str(member.path) for member in members]
   report = {'checkpoints': paths, 'weights': list(weights) if weights else None}

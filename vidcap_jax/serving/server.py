@@ -1,0 +1,172 @@
+"""Starts a server, and ends it: a signal lets it finish what it has begun."""
+
+import asyncio
+import dataclasses
+import ipaddress
+import signal
+import socket
+import sys
+
+import uvicorn
+from jax.sharding import Mesh
+
+from vidcap_jax.distributed.mesh import make_mesh
+from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.inference.inputs import find_inputs
+from vidcap_jax.inference.members import find_members, joint_provenance, restore_members
+from vidcap_jax.models.streams import stream_sizes
+from vidcap_jax.serving.app import make_app
+from vidcap_jax.serving.media import Source
+from vidcap_jax.serving.programs import Programs
+from vidcap_jax.serving.service import Service
+from vidcap_jax.serving.settings import Capacity, Limits
+
+_CONNECTIONS = 512  # more are answered with 503
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """What is served, and where.
+
+  Attributes:
+    checkpoints: workdirs or step folders; several make an ensemble.
+    weights: of an ensemble; None: equal weights.
+    decode: changes to the decoding settings, see ``restore.restore``.
+    beams: widths that requests may choose; (): that of the checkpoint.
+    host, port: to listen on; port 0: any that is free.
+    allowed_hosts: names of the server besides this machine's.
+    temp: folder for uploads; None: that of the system.
+    shutdown_seconds: for requests that are being worked on when the server is stopped.
+  """
+
+  checkpoints: tuple[str, ...]
+  weights: tuple[float, ...] | None = None
+  decode: tuple[str, ...] = ()
+  beams: tuple[int, ...] = ()
+  host: str = '127.0.0.1'
+  port: int = 8080
+  allowed_hosts: tuple[str, ...] = ()
+  temp: str | None = None
+  shutdown_seconds: int = 60
+
+
+def serve(options: Options, limits: Limits, capacity: Capacity) -> None:
+  """Serves until SIGTERM or Ctrl-C.
+
+  Raises:
+    UserError: no such checkpoint, settings that don't fit it, or workers that can't start.
+    OSError: the address can't be used.
+  """
+  service = make_service(options, limits, capacity)
+  server = _Server(service, options)
+  try:
+    server.run()
+  finally:
+    service.close()
+  if server.error is not None:
+    raise server.error
+
+
+def make_service(
+  options: Options, limits: Limits, capacity: Capacity, mesh: Mesh | None = None
+) -> Service:
+  """Restores checkpoints; nothing is compiled yet."""
+  paths = find_members(options.checkpoints, options.weights)
+  members = restore_members(paths, mesh or make_mesh(), options.decode)
+  provenance = joint_provenance(members)
+  beams = options.beams or (members[0].config.decode.beam,)
+  programs = Programs(members, options.weights, beams, limits.captions, capacity.batch_sizes)
+  frames: dict[str, tuple[int, int]] = {}
+  for member in members:
+    needs = member.module.config.needs
+    for name, size in stream_sizes(member.streams, member.config, needs).items():
+      most, _ = frames.get(name, (0, 1))
+      frames[name] = (max(most, *size[:1], 0), needs.blocks.get(name, 1))
+  source = Source(provenance, frames, limits)
+  return Service(programs, source, capacity, _reads_files(provenance), options.temp)
+
+
+def _reads_files(provenance) -> bool:
+  """Whether features can be made of files; if not, a line says why."""
+  try:
+    find_inputs(provenance, ['clip.mp4', 'picture.png'])
+  except DataError as error:
+    _log(f'only features can be sent, no clips and pictures: {error}')
+    return False
+  return True
+
+
+class _Server(uvicorn.Server):
+  """uvicorn's server, which exits with 0 after a signal.
+
+  Attributes:
+    error: why the service could not start; None if it could.
+  """
+
+  def __init__(self, service: Service, options: Options):
+    self.error: Exception | None = None
+    self._service, self._options = service, options
+    config = uvicorn.Config(
+      make_app(service, options.allowed_hosts, self._start),
+      host=options.host,
+      port=options.port,
+      loop='asyncio',
+      http='h11',
+      ws='none',
+      lifespan='on',
+      log_level='error',
+      access_log=False,
+      server_header=False,
+      limit_concurrency=_CONNECTIONS,
+      timeout_graceful_shutdown=options.shutdown_seconds,
+    )
+    super().__init__(config)
+
+  def run(self, sockets=None) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at the end
+      signal.signal(number, lambda *_: None)
+    listening = _listen(self._options)
+    host, port = listening.getsockname()[:2]
+    _warn_of_others(host)
+    shown = f'[{host}]' if ':' in host else host
+    _log(f'http://{shown}:{port}')
+    super().run([listening])
+
+  def handle_exit(self, sig, frame) -> None:
+    if self._service.state == 'ready':
+      self._service.state = 'stopping'
+    super().handle_exit(sig, frame)
+
+  async def _start(self) -> None:
+    """Compiles in the background while the server listens."""
+    try:
+      await asyncio.to_thread(self._service.start)
+    except Exception as error:
+      self.error, self.should_exit = error, True
+    else:
+      _log('ready')
+
+
+def _listen(options: Options) -> socket.socket:
+  """A socket that listens; UserError if the address can't be used."""
+  family = socket.AF_INET6 if ':' in options.host else socket.AF_INET
+  try:
+    return socket.create_server((options.host, options.port), family=family, backlog=_CONNECTIONS)
+  except (OSError, OverflowError) as error:
+    reason = getattr(error, 'strerror', None) or error
+    raise UserError(
+      f"--host={options.host} --port={options.port}: can't listen there: {reason}; give others, "
+      'or --port=0 for any free port'
+    ) from None
+
+
+def _warn_of_others(host: str) -> None:
+  if not ipaddress.ip_address(host.partition('%')[0]).is_loopback:
+    _log(
+      f'warning: --host={host} lets other machines use this server, without a password; put a '
+      'proxy with one in front of it (docs/serving.md)'
+    )
+
+
+def _log(text: str) -> None:
+  print(f'vidcap serve: {text}', file=sys.stderr, flush=True)
