@@ -13,7 +13,7 @@ FROM python:3.12-slim
 ARG JAX_VERSION=0.10.2
 COPY --from=build /wheels /wheels
 RUN printf '%s\n' "jax==${JAX_VERSION}" \
-    "$(echo /wheels/*.whl)[metrics,video,lmdb,report,launch]" > /wheels/requirements.txt \
+    "$(echo /wheels/*.whl)[metrics,video,lmdb,report,serve,launch]" > /wheels/requirements.txt \
   && pip install --no-cache-dir --requirement=/wheels/requirements.txt \
   && rm -r /wheels
 

@@ -81,6 +81,7 @@ NAVIGATION = {
   'Caption and deploy': {
     'Caption new videos': 'docs/prediction',
     'From Python': 'docs/python',
+    'Serve over HTTP': 'docs/serving',
     'Export': 'docs/export',
   },
   'Clusters and accelerators': {

@@ -202,7 +202,7 @@ def frames_at(times: Sequence[float]) -> Callable[[ShownFrame], Moments]:
   """
   # Times are rounded fractions: a frame that appears at 1/3 is on screen at 0.333.
   targets = (Fraction(time) + Fraction(1, 10**6) for time in times)
-  return _frames_at(targets, slack=Fraction(10**9))
+  return _frames_at(targets, slack=None)
 
 
 def _every_nth(step: int) -> Callable[[ShownFrame], Moments]:
@@ -219,20 +219,22 @@ def _multiples(step: Fraction) -> Iterator[Fraction]:
 
 
 def _frames_at(
-  targets: Iterator[Fraction], slack: Fraction = Fraction(0)
+  targets: Iterator[Fraction], slack: Fraction | None = Fraction(0)
 ) -> Callable[[ShownFrame], Moments]:
   """Chooses the frames on screen at ascending target times.
 
-  The last frame is taken to last as long as the others on average, times ``1 + slack``.
+  The last frame is taken to last as long as the others on average, times ``1 + slack``; without a
+  slack, for ever.
   """
   target = next(targets, None)
 
   def choose(shown: ShownFrame) -> Moments:
     nonlocal target
     is_last = shown.end is None
-    end = shown.begin + (1 + slack) * shown.mean if shown.end is None else shown.end
+    takes_rest = is_last and slack is None
+    end = shown.begin + (1 + (slack or 0)) * shown.mean if shown.end is None else shown.end
     chosen = []
-    while target is not None and (target < end or (is_last and target == 0)):
+    while target is not None and (target < end or takes_rest or (is_last and target == 0)):
       chosen.append((float(target), shown.frame))
       target = next(targets, None)
     return chosen

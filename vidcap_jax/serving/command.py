@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vidcap_jax import command_errors
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.errors import UserError
 from vidcap_jax.program_name import program_name
 from vidcap_jax.serving.settings import MEGABYTE, Capacity, Limits
@@ -154,7 +154,7 @@ def import_libraries() -> None:
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
-  given = make_parser().parse_args(arguments)
+  given = command_arguments.parse(make_parser(), arguments)
   for flag in ('beams', 'batch_sizes'):
     if any(number < 1 for number in getattr(given, flag)):
       raise UserError(f'--{flag}: give numbers from 1 on')

@@ -59,3 +59,10 @@ def test_jpeg_uri(shape):
     image = next(file.decode(video=0)).to_ndarray(format='rgb24')
   assert image.shape == (shape[0] // 2 * 2, shape[1] // 2 * 2, 3)
   np.testing.assert_allclose(image, 100, atol=8)
+
+
+def test_the_only_picture_is_on_screen_at_any_time(tmp_path):
+  image = pytest.importorskip('PIL.Image')
+  image.fromarray(gray(99)).save(tmp_path / 'photo.png')
+  images = video_stills.pictures_at(tmp_path / 'photo.png', [0.0, 2.0], 24)
+  assert [round(float(each.mean())) for each in images] == [99, 99]
