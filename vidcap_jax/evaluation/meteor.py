@@ -9,10 +9,11 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO
 
 from vidcap_jax.evaluation import java
+from vidcap_jax.progress import progress
 
 TIME_LIMIT = 900.0
 MEMORY = '-Xmx2G'
@@ -54,13 +55,14 @@ class Meteor:
     self._end()
 
   def score(
-    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
   ) -> tuple[float, list[float]]:
     """The corpus score and one score per video.
 
     Args:
       hypotheses: one tokenised caption per video.
       references: each video's tokenised references, in the same order.
+      label: of a progress line over the videos, on stderr; '' shows none.
 
     Raises:
       MetricError: METEOR failed or ran over the time limit; the process has ended then.
@@ -69,10 +71,11 @@ class Meteor:
     timer = threading.Timer(self.time_limit, self._process.kill)
     timer.daemon = True
     timer.start()
+    videos: Iterable[tuple] = zip(hypotheses, references, strict=True)
+    if label:
+      videos = progress(videos, len(hypotheses), label)
     try:
-      statistics = [
-        self._ask(_score_line(h, r)) for h, r in zip(hypotheses, references, strict=True)
-      ]
+      statistics = [self._ask(_score_line(*video)) for video in videos]
       scores = [float(self._ask(' ||| '.join(['EVAL', *statistics])))]
       scores += [float(self._read()) for _ in statistics]
     except (OSError, ValueError) as error:

@@ -106,6 +106,7 @@ def score(
   meteor_process: meteor.Meteor | None = None,
   meteor_time_limit: float = meteor.TIME_LIMIT,
   scorers: str = 'numpy',
+  label: str = '',
 ) -> tuple[Scores, dict[str, Scores]]:
   """Scores one caption per video.
 
@@ -117,6 +118,7 @@ def score(
     meteor_process: a running METEOR, to save its start; by default one is started and ended.
     meteor_time_limit: seconds, for a METEOR started here.
     scorers: a key of ``SCORERS``, the program for BLEU, ROUGE-L and CIDEr.
+    label: of a progress line over METEOR's videos, on stderr; '' shows none.
 
   Returns:
     The corpus scores, and the same scores by video id: BLEU_1 to BLEU_4, METEOR, ROUGE_L and CIDEr,
@@ -158,7 +160,7 @@ def score(
     gold = [references.captions[v] for v in ids]
     if 'METEOR' in metrics:
       assert meteor_process is not None
-      meteor_score = pool.submit(meteor_process.score, tokens, gold)
+      meteor_score = pool.submit(meteor_process.score, tokens, gold, label)
     scored = SCORERS[scorers](tokens, gold, metrics)
     if 'METEOR' in metrics:
       corpus_score, video_scores = meteor_score.result()

@@ -156,7 +156,9 @@ def _with_scores(
         {video.video_id: list(video.captions) for video in videos},
         by_character=card.restored.vocabulary.by_character,
       )
-      corpus, per_video = metrics.score(hypotheses, references, meteor_process=process)
+      corpus, per_video = metrics.score(
+        hypotheses, references, meteor_process=process, label=f'scoring {split}'
+      )
       intervals[split] = score_intervals(hypotheses, references, corpus, per_video)
       if split == shown:
         ciders = {video_id: scores['CIDEr'] for video_id, scores in per_video.items()}

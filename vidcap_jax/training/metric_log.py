@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import logging
 import math
 import pathlib
 import time
@@ -173,23 +174,46 @@ def read_metric_log(workdir: epath.PathLike) -> list[dict]:
   """All records of a run's metrics.jsonl, without a last line that a kill has cut short.
 
   Raises:
-    DataError: a damaged line before the last.
+    DataError: a damaged line.
   """
   path = epath.Path(workdir) / 'metrics.jsonl'
-  records = []
-  if path.is_file():
-    lines = path.read_text().splitlines()
-    for number, line in enumerate(lines, 1):
-      try:
-        record = json.loads(line)
-      except ValueError:
-        if number == len(lines):
-          break
-        record = None
-      if not isinstance(record, dict) or not {'stage', 'step'} <= record.keys():
-        raise DataError(f'{path}, line {number}: no record of a run; correct or remove that line')
-      records.append(record)
+  if not path.is_file():
+    return []
+  *lines, rest = path.read_bytes().split(b'\n')
+  records = [_record(line, path, number) for number, line in enumerate(lines, 1)]
+  if rest and _is_cut_short(rest):
+    _note_cut_short(path, len(lines) + 1)
+  elif rest:  # a record that only lacks its line end, or damage
+    records.append(_record(rest, path, len(lines) + 1))
   return records
+
+
+def _record(line: bytes, path: epath.Path, number: int) -> dict:
+  """The record of a line; DataError if it has none."""
+  try:
+    record = json.loads(line)
+  except ValueError:
+    record = None
+  if not isinstance(record, dict) or not {'stage', 'step'} <= record.keys():
+    raise DataError(f'{path}, line {number}: no record of a run; correct or remove that line')
+  return record
+
+
+def _is_cut_short(line: bytes) -> bool:
+  """Whether a line without end is the beginning of a record, or zeros, which a power cut leaves."""
+  try:
+    json.loads(line)
+  except ValueError:
+    return line.strip(b'\0')[:1] in (b'{', b'')
+  return False
+
+
+@functools.cache  # a file is read several times
+def _note_cut_short(path: epath.Path, number: int) -> None:
+  """Logs that the last line is left out."""
+  logging.getLogger(__name__).warning(
+    'note: %s, line %d: cut short, as by a kill; it is left out', path, number
+  )
 
 
 def _plain(value):

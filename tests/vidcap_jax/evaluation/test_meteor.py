@@ -38,6 +38,21 @@ def test_one_answer_per_video_then_the_corpus(fake_java):
   assert gone(pid)
 
 
+def test_progress_over_the_videos(fake_java, monkeypatch):
+  shown = []
+
+  def progress(items, total, label):
+    shown.append((total, label))
+    return items
+
+  monkeypatch.setattr(meteor, 'progress', progress)
+  fake_java(ECHO)
+  with meteor.Meteor() as process:
+    for label in ('', 'scoring test'):
+      assert process.score(['a', 'b'], [['x'], ['y']], label) == (4.0, [2.0, 2.0])
+  assert shown == [(2, 'scoring test')]
+
+
 def test_a_run_over_the_time_limit_is_ended(fake_java):
   fake_java("print('loading', file=sys.stderr, flush=True)\ntime.sleep(60)")
   began = time.monotonic()
@@ -82,7 +97,7 @@ def test_an_error_of_another_metric_ends_a_hanging_meteor(fake_java, monkeypatch
 
   fake_java('time.sleep(60)')
   monkeypatch.setattr(ptb_tokenizer, 'tokenize', lambda captions: list(captions))
-  monkeypatch.setattr(metrics, '_score_one', lambda *a: 1 / 0)
+  monkeypatch.setitem(metrics.SCORERS, 'numpy', lambda *a: 1 / 0)
   began = time.monotonic()
   with pytest.raises(ZeroDivisionError):
     metrics.score({'v': 'a'}, {'v': ['a']})

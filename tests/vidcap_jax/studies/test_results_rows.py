@@ -65,10 +65,15 @@ def test_runs_without_scores_and_damaged_ones_are_named(tmp_path):
   (listed / 'eval' / 'test' / 'metrics.json').write_text('[]')
   untimed = finished.write(tmp_path / 'untimed')
   (untimed / 'goodput.json').write_text('3')
+  with (finished.write(tmp_path / 'written') / 'metrics.jsonl').open('a') as file:
+    file.write('garbage')
   rows, problems = results_rows.find([str(tmp_path)])
   assert [row.name for row in rows] == ['good']
   named = [problem.removeprefix(f'{tmp_path}/').partition(':')[0] for problem in problems]
-  assert named == ['damaged', 'empty', 'listed/eval/test/metrics.json', 'untimed/goodput.json']
+  assert named == [
+    *('damaged', 'empty', 'listed/eval/test/metrics.json', 'untimed/goodput.json'),
+    'written/metrics.jsonl, line 5',
+  ]
   with pytest.raises(UserError, match='--runs=.*nowhere'):
     results_rows.find([f'{tmp_path}/nowhere'])
 

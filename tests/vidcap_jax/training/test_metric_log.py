@@ -143,6 +143,27 @@ def test_a_line_cut_short_by_a_kill_is_left_out(tmp_path):
   assert path.read_bytes() == whole
 
 
+def test_a_line_cut_short_is_noted_once(tmp_path, caplog):
+  write(tmp_path, 'xe', 0, [1])
+  path = tmp_path / 'metrics.jsonl'
+  path.write_bytes(path.read_bytes() + b'{"stage": "x\0\0')
+  for _ in range(2):
+    assert places(tmp_path) == [('xe', 1, 'train')]
+  (note,) = caplog.messages
+  assert 'metrics.jsonl, line 2' in note
+
+
+@pytest.mark.parametrize(
+  'end', ['garbage', 'garbage\n', '{"stage": "xe", "st\n', '{"step": 3}', '\n', 'ÿ']
+)
+def test_a_last_line_that_no_kill_leaves_is_damage(tmp_path, end):
+  write(tmp_path, 'xe', 0, [1])
+  path = tmp_path / 'metrics.jsonl'
+  path.write_bytes(path.read_bytes() + end.encode('latin-1'))
+  with pytest.raises(DataError, match=r'metrics.jsonl, line 2:'):
+    read_metric_log(tmp_path)
+
+
 @pytest.mark.parametrize('line', ['{"stage": "xe", "st', 'null', '[]', '{"step": 1}', ''])
 def test_a_damaged_line_is_named_and_nothing_removed(tmp_path, line):
   write(tmp_path, 'xe', 0, [1, 2, 3])
