@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.schema import Stream
+from vidcap_jax.distributed.cpu_products import step_options
 from vidcap_jax.distributed.mesh import batch_sharded_over, replicated
 from vidcap_jax.models.captioner import Inputs, init_params
 from vidcap_jax.models.streams import to_inputs
@@ -181,7 +182,12 @@ def make_train_step(
     report = report | {'smooth_loss': smooth, 'grad_norm': norm}
     return state, report | {'finite': finite, 'skipped': skipped}
 
-  return jax.jit(train_step, donate_argnums=0, out_shardings=(shardings, None))
+  return jax.jit(
+    train_step,
+    donate_argnums=0,
+    out_shardings=(shardings, None),
+    compiler_options=step_options(mesh, config.model.name),
+  )
 
 
 def make_sample_steps(
