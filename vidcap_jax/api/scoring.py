@@ -31,6 +31,7 @@ class Scores(dict[str, Any]):
     by_video: of ``score``: the scores of each video by id; else empty.
     folder: of ``evaluate``: where metrics.json and captions.json are; else None.
     signature: what the scores were computed from and with, in a line; '' where there are none.
+    intervals: metric -> ends of its 95 % interval over videos; {} for a single video.
 
   Example:
     >>> import vidcap_jax as vc
@@ -46,12 +47,14 @@ class Scores(dict[str, Any]):
     by_video: Mapping[str, Mapping[str, float]] | None = None,
     folder: pathlib.Path | None = None,
     signature: str = '',
+    intervals: Mapping[str, Sequence[float]] | None = None,
   ):
     super().__init__(scores)
     self.captions = Results(captions)
     self.by_video = dict(by_video or {})
     self.folder = folder
     self.signature = signature
+    self.intervals = {name: tuple(ends) for name, ends in (intervals or {}).items()}
 
 
 @named_in_errors(*decoding.SETTINGS)
@@ -112,8 +115,13 @@ def evaluate(
     )
   captions = folder / 'captions.json'
   made = read_json(captions) if 'decode' in report else []
-  own_signature = report.get('signature', '')
-  return Scores(report, map(as_result, made), folder=pathlib.Path(folder), signature=own_signature)
+  return Scores(
+    report,
+    map(as_result, made),
+    folder=pathlib.Path(folder),
+    signature=report.get('signature', ''),
+    intervals=report.get('intervals'),
+  )
 
 
 def _members(
@@ -162,8 +170,8 @@ def score(
     signature: fields that the scores' signature must have, or a JSON file with a signature.
 
   Returns:
-    The scores of all captions together, as fractions; ``by_video`` has those of each video, and
-    ``signature`` what they were computed from and with.
+    The scores of all captions together, as fractions; ``by_video`` has those of each video,
+    ``intervals`` their 95 % intervals, and ``signature`` what they were computed from and with.
 
   Raises:
     UserError: videos that don't fit together, files that can't be read, an unknown metric, no Java,
@@ -190,7 +198,12 @@ def score(
     hypotheses = _captions(hypotheses)
   log = logging.getLogger('vidcap_jax').warning
   scored = scoring.score_captions(hypotheses, references, options, log)
-  return Scores(scored.corpus, by_video=scored.per_video, signature=str(scored.signature))
+  return Scores(
+    scored.corpus,
+    by_video=scored.per_video,
+    signature=str(scored.signature),
+    intervals=scored.intervals,
+  )
 
 
 def _captions(results: Iterable[Result]) -> dict[str, str]:

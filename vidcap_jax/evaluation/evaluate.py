@@ -18,6 +18,7 @@ from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import (
   candidates,
   diversity,
+  intervals,
   metrics,
   results,
   retrieve,
@@ -227,14 +228,17 @@ def _reference_scores(
     flush=True,
   )
   try:
-    scores, _ = metrics.score({c['video_id']: c['caption'] for c in captions}, references)
+    hypotheses = {c['video_id']: c['caption'] for c in captions}
+    details = metrics.score_details(hypotheses, references)
     candidate_scores = candidates.score(captions, references)
     constant = _constant(references, restored.meta['top_captions'])
   except metrics.MetricError as error:
     advice = _how_to_score(path, data, references.by_character)
     raise metrics.MetricError(f'{error}\n{advice}') from error
   counts = {'different_references': references.different} if references.different else {}
-  return {**scores, **constant, **candidate_scores, **counts}
+  ends = intervals.score_intervals(intervals.statistics_of(details))
+  measured = {'intervals': {name: list(interval) for name, interval in ends.items()}}
+  return {**details.corpus, **measured, **constant, **candidate_scores, **counts}
 
 
 def _constant(references: metrics.References, captions: Sequence[str]) -> dict[str, Any]:

@@ -1,16 +1,110 @@
 """95 % intervals of scores, by drawing videos with replacement (the bootstrap)."""
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy import special
 
-from vidcap_jax.evaluation.metrics import References, Scores, tokenize
+from vidcap_jax.evaluation import meteor, ngram_scores
+from vidcap_jax.evaluation.metrics import ScoreDetails
 
 DRAWS = 10_000
 CONFIDENCE = 0.95
-_CHUNK = 500  # draws at a time: (draws, videos) of them are in memory
+_CHUNK = 200_000  # drawn videos at a time: their counts stay in the processor's cache
 
 Interval = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+  """What the scores of a split, and of any draw of its videos, are computed from.
+
+  BLEU and METEOR of a draw are those of its summed counts. ROUGE-L and CIDEr are means over videos;
+  CIDEr has the document frequencies of the whole split, whatever is drawn.
+
+  Attributes:
+    ids: of the videos.
+    names: of the scores.
+    means: (N, M), the videos' scores that are averaged.
+    bleu: (N, 10), see ``ngram_scores.bleu_counts``.
+    meteor: (N, 23), see ``meteor.score_of_statistics``.
+  """
+
+  ids: Sequence[str]
+  names: Sequence[str]
+  means: np.ndarray
+  bleu: np.ndarray
+  meteor: np.ndarray
+
+  @property
+  def table(self) -> np.ndarray:
+    """All statistics side by side, (N, M + 33)."""
+    return np.concatenate([self.means, self.bleu, self.meteor], axis=1)
+
+  def scores(self, sums: np.ndarray) -> np.ndarray:
+    """The scores of N drawn videos from the sums of their rows of ``table``: (…, K) -> (…, names).
+
+    Args:
+      sums: of as many videos as there are ids, of which some may be drawn several times.
+    """
+    M = self.means.shape[1]
+    bleu = ngram_scores.bleu_of_counts(sums[..., M : M + 10])
+    scored = {f'BLEU_{n + 1}': bleu[..., n] for n in range(4)}
+    scored['METEOR'] = meteor.score_of_statistics(sums[..., M + 10 :])
+    averaged = (name for name in self.names if name not in scored)
+    scored |= {name: sums[..., i] / len(self.ids) for i, name in enumerate(averaged)}
+    return np.stack([scored[name] for name in self.names], axis=-1)
+
+
+def statistics_of(details: ScoreDetails) -> Statistics:
+  """The statistics of scored captions."""
+  names, N = list(details.corpus), len(details.ids)
+  averaged = [name for name in names if not name.startswith('BLEU_') and name != 'METEOR']
+  bleu, meteor_statistics = np.zeros((N, 10)), np.zeros((N, 23))
+  if 'BLEU_1' in names:
+    captions = details.references.captions
+    references = [captions[video_id] for video_id in details.ids]
+    bleu = ngram_scores.bleu_counts(ngram_scores.count_ngrams(details.tokens, references))
+  if details.meteor_statistics is not None:
+    meteor_statistics = details.meteor_statistics
+  means = np.stack([details.values[name] for name in averaged], axis=1) if averaged else None
+  return Statistics(
+    details.ids, names, np.zeros((N, 0)) if means is None else means, bleu, meteor_statistics
+  )
+
+
+def score_intervals(
+  statistics: Statistics, seed: int = 0, draws: int = DRAWS
+) -> dict[str, Interval]:
+  """The interval of each score of a split; {} for a single video, which has no spread.
+
+  Args:
+    statistics: of the split's captions.
+    seed: of the draws.
+    draws: their number.
+  """
+  if len(statistics.ids) < 2:
+    return {}
+  table, rng = statistics.table, np.random.default_rng(seed)
+  drawn = [statistics.scores(weights @ table) for weights in draw_weights(len(table), draws, rng)]
+  low, high = ends(np.concatenate(drawn))
+  return {name: (float(low[i]), float(high[i])) for i, name in enumerate(statistics.names)}
+
+
+def draw_weights(N: int, draws: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+  """How often each video is drawn: arrays (chunk, N), together of ``draws`` rows.
+
+  Args:
+    N: number of videos, of which each row has N drawn ones.
+    draws: number of rows.
+    rng: draws.
+  """
+  most = max(1, _CHUNK // N)
+  for begin in range(0, draws, most):
+    chunk = min(most, draws - begin)
+    videos = rng.integers(0, N, (chunk, N), dtype=np.uint32) + np.arange(chunk)[:, None] * N
+    yield np.bincount(videos.ravel(), minlength=chunk * N).reshape(chunk, N).astype(float)
 
 
 def mean_interval(totals: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> Interval:
@@ -23,81 +117,24 @@ def mean_interval(totals: np.ndarray, counts: np.ndarray, rng: np.random.Generat
     counts: (N,), their number.
     rng: draws.
   """
-  N = len(totals)
-  weights = rng.multinomial(N, np.full(N, 1 / N), size=DRAWS)  # how often each video is drawn
-  return _ends((weights @ totals) / (weights @ counts))
-
-
-def score_intervals(
-  hypotheses: Mapping[str, str],
-  references: References,
-  corpus: Scores,
-  per_video: Mapping[str, Scores],
-  seed: int = 0,
-) -> dict[str, Interval]:
-  """The interval of each score of a split.
-
-  BLEU is computed anew from the n-gram counts of the videos drawn. CIDEr and ROUGE-L are means over
-  videos, with the word weights of the whole split. METEOR's is that of the mean over videos, moved
-  by the difference between the split's score and that mean.
-
-  Args:
-    hypotheses: one caption per video id.
-    references: of the same videos.
-    corpus, per_video: of ``metrics.score`` for these.
-    seed: of the draws.
-  """
-  ids = list(references.captions)
-  N, rng = len(ids), np.random.default_rng(seed)
-  tokens = tokenize([hypotheses[v] for v in ids], references.by_character)
-  counts = bleu_counts(tokens, [references.captions[v] for v in ids])
-  means = {
-    name: np.array([per_video[v][name] for v in ids]) for name in corpus if name[:4] != 'BLEU'
-  }
-  drawn: dict[str, list[np.ndarray]] = {name: [] for name in corpus}
-  for _ in range(DRAWS // _CHUNK):
-    weights = rng.multinomial(N, np.full(N, 1 / N), size=_CHUNK).astype(float)
-    for name, values in means.items():
-      drawn[name].append(weights @ values / N + corpus[name] - values.mean())
-    bleu = bleu_of_counts(weights @ counts)
-    for n in range(4):
-      if f'BLEU_{n + 1}' in corpus:
-        drawn[f'BLEU_{n + 1}'].append(bleu[:, n])
-  return {name: _ends(np.concatenate(values)) for name, values in drawn.items()}
-
-
-def bleu_counts(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
-  """What a split's BLEU needs of each video, (N, 10); sums over videos are those of the split.
-
-  Args:
-    hypotheses: tokens joined by spaces, one caption a video.
-    references: the same of each video.
-
-  Returns:
-    Words of the caption; words of the reference of the nearest length; number of n-grams of the
-    caption, n = 1 to 4; number of these that a reference has.
-  """
-  from pycocoevalcap.bleu.bleu_scorer import cook_refs, cook_test
-
-  cooked = [
-    cook_test(hypothesis, cook_refs(captions), eff='closest')
-    for hypothesis, captions in zip(hypotheses, references, strict=True)
-  ]
-  rows = [[c['testlen'], c['reflen'], *c['guess'], *c['correct']] for c in cooked]
-  return np.array(rows, float)
-
-
-def bleu_of_counts(counts: np.ndarray) -> np.ndarray:
-  """BLEU-1 to BLEU-4 of sums of ``bleu_counts``: (…, 10) -> (…, 4)."""
-  words, reference_words = counts[..., :1], counts[..., 1:2]
-  precisions = (counts[..., 6:] + 1e-15) / (counts[..., 2:6] + 1e-9)  # as pycocoevalcap has them
-  means = np.exp(np.cumsum(np.log(precisions), axis=-1) / np.arange(1, 5))
-  ratio = (words + 1e-15) / (reference_words + 1e-9)
-  return means * np.exp(np.minimum(0.0, 1 - 1 / ratio))
-
-
-def _ends(values: np.ndarray) -> Interval:
-  """The interval of drawn values."""
-  tail = (1 - CONFIDENCE) / 2
-  low, high = np.quantile(values, [tail, 1 - tail])
+  both = np.stack([totals, counts], axis=1)
+  sums = np.concatenate([weights @ both for weights in draw_weights(len(both), DRAWS, rng)])
+  low, high = ends(sums[:, 0] / sums[:, 1])
   return float(low), float(high)
+
+
+def seeds_interval(values: Sequence[float]) -> Interval | None:
+  """The interval of the mean over seeds by Student's t distribution; None for a single seed."""
+  n = len(values)
+  if n < 2:
+    return None
+  quantile = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2)
+  half = float(quantile * np.std(values, ddof=1) / np.sqrt(n))
+  mean = float(np.mean(values))
+  return mean - half, mean + half
+
+
+def ends(values: np.ndarray) -> np.ndarray:
+  """The ends of the interval of drawn values: (draws, …) -> (2, …)."""
+  tail = (1 - CONFIDENCE) / 2
+  return np.quantile(values, [tail, 1 - tail], axis=0)

@@ -12,11 +12,18 @@ import weakref
 from collections.abc import Iterable, Sequence
 from typing import IO
 
+import numpy as np
+
 from vidcap_jax.evaluation import java
 from vidcap_jax.progress import progress
 
 TIME_LIMIT = 900.0
 MEMORY = '-Xmx2G'
+
+# Parameters for English: the weights of precision, of fragments and of content words, the exponent
+# of fragments, and the weights of matches by exact word, stem, synonym and paraphrase.
+_PRECISION, _FRAGMENTS, _CONTENT, _POWER = 0.85, 0.6, 0.75, 0.2
+_STAGES = np.array([1.0, 0.6, 0.8, 0.6])
 
 
 class Meteor:
@@ -55,14 +62,24 @@ class Meteor:
     self._end()
 
   def score(
-    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
   ) -> tuple[float, list[float]]:
-    """The corpus score and one score per video.
+    """The corpus score and one score per video; arguments and errors of the next method."""
+    corpus, videos, _ = self.score_with_statistics(hypotheses, references)
+    return corpus, videos
+
+  def score_with_statistics(
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
+  ) -> tuple[float, list[float], np.ndarray]:
+    """The corpus score, one score per video, and what both are computed from.
 
     Args:
       hypotheses: one tokenised caption per video.
       references: each video's tokenised references, in the same order.
       label: of a progress line over the videos, on stderr; '' shows none.
+
+    Returns:
+      The last are statistics (N, 23) of the videos, see ``score_of_statistics``.
 
     Raises:
       MetricError: METEOR failed or ran over the time limit; the process has ended then.
@@ -78,6 +95,7 @@ class Meteor:
       statistics = [self._ask(_score_line(*video)) for video in videos]
       scores = [float(self._ask(' ||| '.join(['EVAL', *statistics])))]
       scores += [float(self._read()) for _ in statistics]
+      numbers = _numbers(statistics)
     except (OSError, ValueError) as error:
       late = time.monotonic() - began >= self.time_limit
       self._process.kill()
@@ -93,7 +111,7 @@ class Meteor:
       raise java.MetricError(f'METEOR failed: {error} (stderr: {stderr})') from error
     finally:
       timer.cancel()
-    return scores[-1], scores[:-1]
+    return scores[-1], scores[:-1], numbers
 
   def _ask(self, line: str) -> str:
     stdin = self._process.stdin
@@ -109,6 +127,44 @@ class Meteor:
     if not line:
       raise OSError('its output ended')
     return line.strip()
+
+
+def score_of_statistics(statistics: np.ndarray) -> np.ndarray:
+  """METEOR of statistics of videos, or of their sums: (…, 23) -> (…).
+
+  The last axis holds the words of the caption and of the reference, the function words of both;
+  for exact, stem, synonym and paraphrase matches each the matched content words of both and the
+  matched function words of both; chunks; and all matched words of both. The formula is that of
+  Denkowski and Lavie (2014) with the parameters for English.
+  """
+  words, function_words = statistics[..., 0:2], statistics[..., 2:4]
+  stages = statistics[..., 4:20].reshape(*statistics.shape[:-1], 4, 2, 2)
+  content, function = stages[..., 0, :], stages[..., 1, :]  # (…, 4, 2), of caption and reference
+  chunks, matched = statistics[..., 20], statistics[..., 21:23]
+  totals = _CONTENT * (words - function_words) + (1 - _CONTENT) * function_words
+  matches = np.einsum('s,...sk->...k', _STAGES, _CONTENT * content + (1 - _CONTENT) * function)
+  precision, recall = np.moveaxis(_ratio(matches, totals), -1, 0)
+  f_measure = _ratio(precision * recall, _PRECISION * precision + (1 - _PRECISION) * recall)
+  fragments = _ratio(chunks, matched.mean(axis=-1))
+  return f_measure * (1 - _FRAGMENTS * fragments**_POWER)
+
+
+def _numbers(lines: Sequence[str]) -> np.ndarray:
+  """The statistics of the process's lines: (N, 23).
+
+  A caption whose words all match in the reference's order is one chunk, but has no penalty, and
+  adds no chunk to the corpus score: it gets 0 chunks.
+  """
+  statistics = np.array([[float(number) for number in line.split()] for line in lines])
+  in_order = (statistics[:, 21:23] == statistics[:, 0:2]).all(axis=1) & (statistics[:, 20] == 1)
+  statistics[in_order, 20] = 0.0
+  return statistics
+
+
+def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+  """The ratio; 0 where nothing is divided by 0."""
+  out = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
+  return np.divide(numerator, denominator, out=out, where=denominator > 0)
 
 
 def _score_line(hypothesis: str, references: Sequence[str]) -> str:

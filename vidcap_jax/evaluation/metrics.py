@@ -50,6 +50,35 @@ class References:
   different: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class ScoreDetails:
+  """Scores, and what they are computed from.
+
+  Attributes:
+    ids: of the videos.
+    tokens: their captions after PTB tokenising.
+    references: of the same videos.
+    corpus: the scores of all captions together.
+    values: metric -> scores of the videos, (N,).
+    meteor_statistics: (N, 23), see ``meteor.score_of_statistics``; None without METEOR.
+  """
+
+  ids: Sequence[str]
+  tokens: Sequence[str]
+  references: References
+  corpus: Scores
+  values: Mapping[str, np.ndarray]
+  meteor_statistics: np.ndarray | None = None
+
+  @property
+  def per_video(self) -> dict[str, Scores]:
+    """The scores of each video by id."""
+    return {
+      video_id: {name: float(values[i]) for name, values in self.values.items()}
+      for i, video_id in enumerate(self.ids)
+    }
+
+
 def prepare_references(
   references: Mapping[str, Sequence[str]], *, by_character: bool = False
 ) -> References:
@@ -137,6 +166,31 @@ def score(
     >>> sorted(corpus)
     ['BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4']
   """
+  details = score_details(
+    hypotheses,
+    references,
+    metrics,
+    by_character=by_character,
+    meteor_process=meteor_process,
+    meteor_time_limit=meteor_time_limit,
+    scorers=scorers,
+    label=label,
+  )
+  return details.corpus, details.per_video
+
+
+def score_details(
+  hypotheses: Mapping[str, str],
+  references: Mapping[str, Sequence[str]] | References,
+  metrics: Sequence[str] = METRICS,
+  *,
+  by_character: bool = False,
+  meteor_process: meteor.Meteor | None = None,
+  meteor_time_limit: float = meteor.TIME_LIMIT,
+  scorers: str = 'numpy',
+  label: str = '',
+) -> ScoreDetails:
+  """As ``score``, with what intervals are computed from."""
   check_metrics(metrics)
   check_scorers(scorers)
   check_hypotheses(
@@ -160,16 +214,17 @@ def score(
     gold = [references.captions[v] for v in ids]
     if 'METEOR' in metrics:
       assert meteor_process is not None
-      meteor_score = pool.submit(meteor_process.score, tokens, gold, label)
+      meteor_score = pool.submit(meteor_process.score_with_statistics, tokens, gold, label)
     scored = SCORERS[scorers](tokens, gold, metrics)
+    statistics = None
     if 'METEOR' in metrics:
-      corpus_score, video_scores = meteor_score.result()
+      corpus_score, video_scores, statistics = meteor_score.result()
       scored['METEOR'] = (corpus_score, np.array(video_scores))
 
   names = [n for n in ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', *METRICS[1:]) if n in scored]
   corpus = {n: float(scored[n][0]) for n in names}
-  per_video = {v: {n: float(scored[n][1][i]) for n in names} for i, v in enumerate(ids)}
-  return corpus, per_video
+  values = {n: scored[n][1] for n in names}
+  return ScoreDetails(ids, tokens, references, corpus, values, statistics)
 
 
 def check_metrics(names: Sequence[str]) -> None:

@@ -7,14 +7,18 @@ import json
 import logging
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.annotations import caption_files
+from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import meteor, scoring
+from vidcap_jax.evaluation.intervals import Interval
 from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
+
+FIXED = 'CIDEr has the document frequencies of all videos, whichever are drawn'
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -24,31 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
     epilog=caption_files.FORMS,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
-  parser.add_argument('--hypotheses', required=True, metavar='FILE', help='one caption per video')
-  parser.add_argument('--references', required=True, metavar='FILE', help='one or more per video')
-  parser.add_argument(
-    '--metrics',
-    type=lambda text: text.split(','),
-    default=METRICS,
-    metavar='NAMES',
-    help=f'comma-separated, of: {",".join(METRICS)}',
-  )
-  parser.add_argument(
-    '--split', help='score only this split of the references (default: all their videos)'
-  )
-  parser.add_argument(
-    '--splits',
-    metavar='FILE',
-    help="json {split: [ids]}, or a list of ids, in place of the references' own splits",
-  )
-  parser.add_argument(
-    '--format',
-    metavar='NAME',
-    help='of the references, one of those of data_prep.build (default: recognized)',
-  )
-  parser.add_argument(
-    '--language', help='which captions of the references to score, where --format has several'
-  )
+  _add_inputs(parser)
   parser.add_argument(
     '--by_character', action='store_true', help='compare Chinese captions by character'
   )
@@ -76,6 +56,42 @@ def make_parser() -> argparse.ArgumentParser:
   return parser
 
 
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+  """Adds the flags that name captions and references."""
+  captions = parser.add_mutually_exclusive_group(required=True)
+  captions.add_argument('--hypotheses', metavar='FILE', help='one caption per video')
+  captions.add_argument(
+    '--compare',
+    type=_two_files,
+    metavar='A,B',
+    help='two files of captions of the same videos: scores both, and tests whether they differ',
+  )
+  parser.add_argument('--references', required=True, metavar='FILE', help='one or more per video')
+  parser.add_argument(
+    '--metrics',
+    type=lambda text: text.split(','),
+    default=METRICS,
+    metavar='NAMES',
+    help=f'comma-separated, of: {",".join(METRICS)}',
+  )
+  parser.add_argument(
+    '--split', help='score only this split of the references (default: all their videos)'
+  )
+  parser.add_argument(
+    '--splits',
+    metavar='FILE',
+    help="json {split: [ids]}, or a list of ids, in place of the references' own splits",
+  )
+  parser.add_argument(
+    '--format',
+    metavar='NAME',
+    help='of the references, one of those of data_prep.build (default: recognized)',
+  )
+  parser.add_argument(
+    '--language', help='which captions of the references to score, where --format has several'
+  )
+
+
 @command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
@@ -88,24 +104,61 @@ def main(arguments: Sequence[str] | None = None) -> None:
   for flag, file in outputs.items():
     if file:
       check_output(flag, file)
+  if arguments_given.compare:
+    _compare(arguments_given, options, log)
+  else:
+    _score(arguments_given, options, log)
+
+
+def _compare(
+  arguments_given: argparse.Namespace, options: scoring.Options, log: Callable[[str], None]
+) -> None:
+  if arguments_given.per_video:
+    raise UserError('--per_video is for --hypotheses; leave it out of --compare')
+  files, references = arguments_given.compare, arguments_given.references
+  compared = scoring.compare_captions(files, references, options, log)
+  if arguments_given.json:
+    _write(arguments_given.json, compared.as_json())
+  print(f'{compared.as_text()}\n{FIXED}\nsignature: {compared.signature}')
+
+
+def _score(
+  arguments_given: argparse.Namespace, options: scoring.Options, log: Callable[[str], None]
+) -> None:
   scored = scoring.score_captions(
     arguments_given.hypotheses, arguments_given.references, options, log
   )
   if arguments_given.json:
     counts = {'different_references': scored.different} if scored.different else {}
-    about = {'videos': len(scored.per_video), **counts, 'signature': str(scored.signature)}
+    ends = {'intervals': scored.intervals} if scored.intervals else {}
+    about = {**ends, 'videos': len(scored.per_video), **counts, 'signature': str(scored.signature)}
     _write(arguments_given.json, {**scored.corpus, **about})
   if arguments_given.per_video:
     _write(arguments_given.per_video, scored.per_video)
-  print(table(scored.corpus))
+  print(table(scored.corpus, scored.intervals))
+  if scored.intervals:
+    print(f'in brackets: 95 % intervals over videos; {FIXED}')
   print(f'{len(scored.per_video)} videos, {len(set(scored.captions.values()))} distinct captions')
   print(f'signature: {scored.signature}')
 
 
-def table(corpus: Scores) -> str:
-  """Scores as lines of name and value, aligned."""
+def table(corpus: Scores, intervals: Mapping[str, Interval]) -> str:
+  """Scores as lines of name, value and interval, aligned."""
   width = max(len(name) for name in corpus)
-  return '\n'.join(f'{name:<{width}}  {value:7.4f}' for name, value in corpus.items())
+  lines = []
+  for name, value in corpus.items():
+    lines.append(f'{name:<{width}}  {value:7.4f}')
+    if name in intervals:
+      lines[-1] += '  ({:.4f} to {:.4f})'.format(*intervals[name])
+  return '\n'.join(lines)
+
+
+def _two_files(text: str) -> tuple[str, str]:
+  """The type of ``--compare``."""
+  files = text.split(',')
+  if len(files) != 2 or not all(files):
+    raise argparse.ArgumentTypeError(f'{text!r}: give two files, as in a.json,b.json')
+  return files[0], files[1]
 
 
 def _write(path: str, data) -> None:

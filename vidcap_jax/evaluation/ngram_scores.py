@@ -99,26 +99,33 @@ def bleu(counted: CaptionCounts) -> list[CorpusAndVideos]:
 
   The reference length is the one closest to the caption's, the shorter of two that are as close.
   """
-  N = counted.size
-  words = counted.lengths[:N]
-  guesses = np.stack([np.maximum(words - n, 0) for n in range(ORDERS)])
-  correct = np.stack([_clipped_matches(counted, order) for order in counted.orders])
-  closest = _closest_lengths(counted)
-  videos = _bleu(correct, guesses, words, closest)
-  corpus = _bleu(
-    *(values.sum(axis=-1, keepdims=True) for values in (correct, guesses, words, closest))
-  )
-  return [(float(corpus[n, 0]), videos[n]) for n in range(ORDERS)]
+  counts = bleu_counts(counted)
+  videos, corpus = bleu_of_counts(counts), bleu_of_counts(counts.sum(axis=0))
+  return [(float(corpus[n]), videos[:, n]) for n in range(ORDERS)]
 
 
-def _bleu(
-  correct: np.ndarray, guesses: np.ndarray, words: np.ndarray, reference_words: np.ndarray
-) -> np.ndarray:
-  """BLEU-1 to BLEU-4 of counts: (4, K), (4, K), (K,), (K,) -> (4, K)."""
-  products = np.cumprod((correct + _TINY) / (guesses + _SMALL), axis=0)
+def bleu_counts(counted: CaptionCounts) -> np.ndarray:
+  """What BLEU needs of each video, (N, 10); sums over videos are those of the corpus.
+
+  Returns:
+    Words of the caption; words of the reference of the closest length; number of n-grams of the
+    caption, n = 1 to 4; number of these that a reference has.
+  """
+  words = counted.lengths[: counted.size]
+  guesses = [np.maximum(words - n, 0) for n in range(ORDERS)]
+  correct = [_clipped_matches(counted, order) for order in counted.orders]
+  columns = [words, _closest_lengths(counted), *guesses, *correct]
+  return np.stack(columns, axis=-1).astype(float)
+
+
+def bleu_of_counts(counts: np.ndarray) -> np.ndarray:
+  """BLEU-1 to BLEU-4 of ``bleu_counts`` or of sums of them: (…, 10) -> (…, 4)."""
+  words, reference_words = counts[..., :1], counts[..., 1:2]
+  guesses, correct = counts[..., 2 : 2 + ORDERS], counts[..., 2 + ORDERS :]
+  products = np.cumprod((correct + _TINY) / (guesses + _SMALL), axis=-1)
   ratio = (words + _TINY) / (reference_words + _SMALL)
   penalty = np.exp(np.minimum(0.0, 1 - 1 / ratio))
-  return products ** (1 / np.arange(1, ORDERS + 1))[:, None] * penalty
+  return products ** (1 / np.arange(1, ORDERS + 1)) * penalty
 
 
 def _clipped_matches(counted: CaptionCounts, order: OrderCounts) -> np.ndarray:

@@ -70,6 +70,11 @@ def summary(report: Mapping) -> str:
         f'up to {report["candidates"]} candidates a video: the best of each gives CIDEr '
         f'{report["oracle_CIDEr"]:.4f}, a random one {report["random_CIDEr"]:.4f}'
       )
+    if ends := report.get('intervals'):
+      shown = (
+        f'{name} {ends[name][0]:.4f} to {ends[name][1]:.4f}' for name in names if name in ends
+      )
+      lines.append(f'95 % intervals over videos: {"  ".join(shown)}')
     lines += _signature(report)
   else:
     lines.append('no references to score the captions with')

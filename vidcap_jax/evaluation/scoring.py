@@ -10,9 +10,12 @@ from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, first_few
 from vidcap_jax.evaluation import meteor, signature
+from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
+from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.evaluation.java import require_java
 from vidcap_jax.evaluation.metrics import (
   METRICS,
+  ScoreDetails,
   Scores,
   check_hypotheses,
   check_metrics,
@@ -20,7 +23,7 @@ from vidcap_jax.evaluation.metrics import (
   check_scorers,
   different_note,
   prepare_references,
-  score,
+  score_details,
   split_words,
 )
 from vidcap_jax.evaluation.signature import Signature
@@ -28,6 +31,7 @@ from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_input
 
 PathLike = str | os.PathLike[str]
+References = Mapping[str, str | Sequence[str]]  # each video's captions, or its only one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,19 +53,25 @@ class Options:
 class Scored:
   """The scores of all captions together and of each video, with their signature.
 
-  ``different``, the number of references that differ, is as of ``metrics.References``.
+  Attributes:
+    signature: what the scores were computed from and with.
+    corpus, per_video: of ``metrics.score``.
+    intervals: metric -> 95 % interval over videos; {} for a single video.
+    captions: that were scored.
+    different: the number of references that differ, as of ``metrics.References``.
   """
 
   signature: Signature
   corpus: Scores
   per_video: Mapping[str, Scores]
+  intervals: Mapping[str, Interval]
   captions: Mapping[str, str]
   different: int
 
 
 def score_captions(
   hypotheses: PathLike | Mapping[str, str],
-  references: PathLike | Mapping[str, str | Sequence[str]],
+  references: PathLike | References,
   options: Options,
   log: Callable[[str], None],
 ) -> Scored:
@@ -80,23 +90,81 @@ def score_captions(
     ConfigError: an unknown metric, unknown scorers, or a signature of another form.
     MetricError: there is no Java, or a scoring program failed.
   """
-  for flag, path in (('--hypotheses', hypotheses), ('--references', references)):
+  wanted = _checked({'--hypotheses': hypotheses}, references, options)
+  captions = _read_captions(hypotheses)
+  own_signature, (details,) = _score([captions], references, options, wanted, log)
+  return Scored(
+    own_signature,
+    details.corpus,
+    details.per_video,
+    score_intervals(statistics_of(details)),
+    captions,
+    details.references.different,
+  )
+
+
+def compare_captions(
+  files: tuple[PathLike, PathLike],
+  references: PathLike | References,
+  options: Options,
+  log: Callable[[str], None],
+) -> Comparison:
+  """Scores the captions of two systems, and tests whether the scores differ.
+
+  Args:
+    files: of captions, one of each system.
+    references, options, log: as of ``score_captions``.
+
+  Raises:
+    DataError: the systems captioned different videos; or as of ``score_captions``.
+    UserError: a single video.
+  """
+  wanted = _checked({f'--compare, {name}': name for name in files}, references, options)
+  names = os.fspath(files[0]), os.fspath(files[1])
+  captions = [_read_captions(file) for file in files]
+  check_same_videos(names, captions)
+  own_signature, details = _score(captions, references, options, wanted, log)
+  first, second = map(statistics_of, details)
+  return Comparison(own_signature, names, len(first.ids), compare(first, second))
+
+
+def _checked(
+  hypotheses: Mapping[str, PathLike | Mapping], references: PathLike | References, options: Options
+) -> Signature | None:
+  """Checks what can be checked before files are read; returns the signature that is wanted."""
+  for flag, path in {**hypotheses, '--references': references}.items():
     if not isinstance(path, Mapping):
       check_input(flag, path, 'a file')
   check_metrics(options.metrics)
   check_scorers(options.scorers)
   wanted = None if options.signature is None else signature.read(options.signature)
   require_java()
-  if not isinstance(hypotheses, Mapping):
-    hypotheses = caption_files.read_hypotheses(os.fspath(hypotheses))
+  return wanted
+
+
+def _read_captions(hypotheses: PathLike | Mapping[str, str]) -> Mapping[str, str]:
+  if isinstance(hypotheses, Mapping):
+    return hypotheses
+  return caption_files.read_hypotheses(os.fspath(hypotheses))
+
+
+def _score(
+  systems: Sequence[Mapping[str, str]],
+  references: PathLike | References,
+  options: Options,
+  wanted: Signature | None,
+  log: Callable[[str], None],
+) -> tuple[Signature, list[ScoreDetails]]:
+  """The signature of the scores, and the scores of each system's captions of the same videos."""
   if isinstance(references, Mapping):
     by_video: Mapping[str, Sequence[str]] = {
       v: [c] if isinstance(c, str) else c for v, c in references.items()
     }
   else:
-    by_video = _read_references(os.fspath(references), hypotheses, options)
+    by_video = _read_references(os.fspath(references), systems[0], options)
   check_references(by_video)
-  check_hypotheses(hypotheses, by_video)
+  for captions in systems:
+    check_hypotheses(captions, by_video)
   own_signature = _signature_of(references, by_video, options)
   if wanted is not None:
     signature.check(wanted, own_signature, log)
@@ -110,18 +178,17 @@ def score_captions(
     prepared = prepare_references(by_video, by_character=options.by_character)
     if prepared.different:
       log(different_note(prepared))
-    corpus, per_video = score(
-      hypotheses,
-      prepared,
-      options.metrics,
-      meteor_process=process,
-      scorers=options.scorers,
-    )
-  return Scored(own_signature, corpus, per_video, hypotheses, prepared.different)
+    details = [
+      score_details(
+        captions, prepared, options.metrics, meteor_process=process, scorers=options.scorers
+      )
+      for captions in systems
+    ]
+  return own_signature, details
 
 
 def _signature_of(
-  references: PathLike | Mapping, by_video: Mapping[str, Sequence[str]], options: Options
+  references: PathLike | References, by_video: Mapping[str, Sequence[str]], options: Options
 ) -> Signature:
   data_set = not isinstance(references, Mapping) and os.path.isdir(references)
   return signature.of_captions(

@@ -12,7 +12,7 @@ from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import meteor, metrics, results
-from vidcap_jax.evaluation.intervals import Interval, score_intervals
+from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.files import read_json
 from vidcap_jax.studies import results_baselines, results_rows
 from vidcap_jax.studies.results_baselines import Baselines
@@ -156,12 +156,12 @@ def _with_scores(
         {video.video_id: list(video.captions) for video in videos},
         by_character=card.restored.vocabulary.by_character,
       )
-      corpus, per_video = metrics.score(
+      details = metrics.score_details(
         hypotheses, references, meteor_process=process, label=f'scoring {split}'
       )
-      intervals[split] = score_intervals(hypotheses, references, corpus, per_video)
+      intervals[split] = score_intervals(statistics_of(details))
       if split == shown:
-        ciders = {video_id: scores['CIDEr'] for video_id, scores in per_video.items()}
+        ciders = dict(zip(details.ids, details.values['CIDEr'].tolist(), strict=True))
         weakness = find_weakness(split, videos, hypotheses, ciders, card.restored)
   return dataclasses.replace(card, intervals=intervals, weakness=weakness)
 

@@ -32,13 +32,14 @@ def test_scores_are_those_of_the_command(tmp_path, capsys):
   metrics_command.main([*arguments, f'--json={tmp_path}/all', f'--per_video={tmp_path}/each'])
   corpus = json.loads((tmp_path / 'all').read_text())
   assert corpus.pop('videos') == 3
-  signature = corpus.pop('signature')
+  signature, intervals = corpus.pop('signature'), corpus.pop('intervals')
   results = [vc.Result(video_id, caption, -1.0) for video_id, caption in HYPOTHESES.items()]
   for hypotheses in (HYPOTHESES, results, files['h.json']):
     for references in (REFERENCES, files['r.jsonl']):
       scores = vc.score(hypotheses, references)
       assert scores == corpus
       assert scores.signature == signature
+      assert {name: list(ends) for name, ends in scores.intervals.items()} == intervals
       assert scores.by_video == json.loads((tmp_path / 'each').read_text())
   assert list(vc.score(HYPOTHESES, REFERENCES, metrics='CIDEr,BLEU'))[-1] == 'CIDEr'
 
@@ -85,6 +86,8 @@ def test_a_split_is_evaluated_as_by_the_command(inside, tmp_path, command):
     (tmp_path / 'main' / 'captions.json').read_text()
   )
   assert scores.folder == tmp_path / 'python'
+  assert scores.signature == scores['signature']
+  assert scores.intervals['CIDEr'] == tuple(scores['intervals']['CIDEr'])
 
 
 def test_a_captioner_is_evaluated_with_other_settings(inside, tmp_path):

@@ -19,7 +19,14 @@ from vidcap_jax.checkpoints import restore
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import evaluate, metrics, metrics_command, results, signature
+from vidcap_jax.evaluation import (
+  evaluate,
+  intervals,
+  metrics,
+  metrics_command,
+  results,
+  signature,
+)
 from vidcap_jax.inference import captioning
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -102,6 +109,10 @@ def test_with_references(restored, later, tiny_data, tmp_path, quick, capsys):
   )
   assert report['signature'] == str(expected)
   assert f'\nsignature: {expected}\n' in results.summary(report)
+  details = metrics.score_details(hypotheses, references)
+  ends = intervals.score_intervals(intervals.statistics_of(details))
+  assert report['intervals'] == {name: list(interval) for name, interval in ends.items()}
+  assert f'  CIDEr {ends["CIDEr"][0]:.4f} to {ends["CIDEr"][1]:.4f}' in results.summary(report)
   assert report['vocabulary_hash'] == restored.vocabulary.hash
   assert {'jax', 'flax', 'pycocoevalcap'} <= set(report['versions'])
 
@@ -122,7 +133,7 @@ def test_an_imported_checkpoint_has_no_constant_caption(restored, later, tmp_pat
 def test_without_references(restored, tiny_data, tmp_path):
   report = evaluate.evaluate(restored, tiny_data, 'test', tmp_path / 'out')
   assert report['references'] is False
-  assert 'signature' not in report
+  assert not {'signature', 'intervals'} & set(report)
   assert not {'CIDEr', 'METEOR', 'constant_CIDEr'} & set(report)
   captions = {c['video_id']: c['caption'] for c in read(tmp_path / 'out', 'captions.json')}
   assert list(captions) == ['v10', 'v11']
@@ -178,7 +189,7 @@ def test_captions_are_kept_when_scoring_fails(
   (tmp_path / 'my out').mkdir()
   (tmp_path / 'my out' / 'metrics.json').write_text('{}')
   with monkeypatch.context() as patch:
-    patch.setattr(metrics.meteor.Meteor, 'score', late)
+    patch.setattr(metrics.meteor.Meteor, 'score_with_statistics', late)
     with pytest.raises(metrics.MetricError, match='did not finish\n.*captions.json') as error:
       evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
   assert [c['video_id'] for c in read(tmp_path / 'my out', 'captions.json')] == [

@@ -8,15 +8,17 @@ import pytest
 from vidcap_jax.evaluation import meteor
 from vidcap_jax.evaluation.java import MetricError
 
-# Answers each SCORE line with the number of its fields, EVAL with those and their sum.
+# Answers each SCORE line with the number of its fields as the first of 23 statistics, EVAL with
+# those and their sum.
 ECHO = """
 for line in sys.stdin:
   head, *fields = line.rstrip('\\n').split(' ||| ')
   if head == 'SCORE':
-    print(len(fields), flush=True)
+    print(len(fields), *[0.0] * 22, flush=True)
   else:
-    for field in fields + [sum(map(int, fields))]:
-      print(field, flush=True)
+    numbers = [int(field.split()[0]) for field in fields]
+    for number in [*numbers, sum(numbers)]:
+      print(number, flush=True)
 """
 
 
@@ -49,7 +51,9 @@ def test_progress_over_the_videos(fake_java, monkeypatch):
   fake_java(ECHO)
   with meteor.Meteor() as process:
     for label in ('', 'scoring test'):
-      assert process.score(['a', 'b'], [['x'], ['y']], label) == (4.0, [2.0, 2.0])
+      found = process.score_with_statistics(['a', 'b'], [['x'], ['y']], label)
+      assert found[:2] == (4.0, [2.0, 2.0])
+      assert found[2].shape == (2, 23)
   assert shown == [(2, 'scoring test')]
 
 
@@ -113,6 +117,23 @@ if not english: sys.exit('0,5')
 {ECHO}""")
   with meteor.Meteor() as process:
     assert process.score(['a'], [['x']]) == (2.0, [2.0])
+
+
+@pytest.mark.slow
+def test_statistics_give_the_scores_of_videos_and_of_the_corpus(running_meteor):
+  hypotheses = ['a dog runs', 'a dog runs fast', '', 'the man plays the guitar on a stage', 'zebra']
+  references = [
+    ['a dog runs', 'it runs'],  # the same words in the same order
+    ['a dog is running quickly', 'dogs run'],  # a stem, a synonym or a paraphrase
+    ['a cat'],
+    ['on a stage a man is playing guitar'],
+    ['two dogs'],
+  ]
+  corpus, videos, statistics = running_meteor.score_with_statistics(hypotheses, references)
+  assert meteor.score_of_statistics(statistics) == pytest.approx(videos, abs=1e-12)
+  assert meteor.score_of_statistics(statistics.sum(axis=0)) == pytest.approx(corpus, abs=1e-12)
+  assert 0 < corpus < 1
+  assert statistics[0, 20] == 0  # no chunk
 
 
 @pytest.mark.slow

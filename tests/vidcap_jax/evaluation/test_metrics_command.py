@@ -26,7 +26,9 @@ class TestCommand:
     written = json.loads((tmp_path / 'all').read_text())
     signature = written.pop('signature')
     assert f'signature: {signature}\n' in out
+    assert written.pop('intervals').keys() == corpus.keys()
     assert written == {**corpus, 'videos': 3}
+    assert re.search(r'CIDEr +\d.\d{4}  \(\d.\d{4} to \d.\d{4}\)', out)
     assert json.loads((tmp_path / 'each').read_text()) == per_video
 
   def test_bad_input_is_one_line_and_a_failure(self, tmp_path):
@@ -90,6 +92,30 @@ class TestCommand:
       metrics_command.main([*files, '--signature=videos:4|df:references|scorers:mine'])
     metrics_command.main([*files, '--signature=videos:3|df:references', '--metrics=BLEU'])
     assert 'BLEU_4' in capsys.readouterr().out
+
+  def test_two_systems_are_compared(self, tmp_path, capsys):
+    _, references = self.files(tmp_path)
+    other = {**CAPTIONS, 'v1': 'a horse'}
+    (tmp_path / 'i.json').write_text(json.dumps(other))
+    compared = f'--compare={tmp_path}/h.json,{tmp_path}/i.json'
+    arguments = [compared, references, '--metrics=CIDEr', f'--json={tmp_path}/c.json']
+    metrics_command.main(arguments)
+    out = capsys.readouterr().out
+    written = json.loads((tmp_path / 'c.json').read_text())
+    assert list(written['metrics']) == ['CIDEr']
+    each = [score(captions, REFERENCES, ['CIDEr'])[0]['CIDEr'] for captions in (CAPTIONS, other)]
+    cider = written['metrics']['CIDEr']
+    assert [cider['first'], cider['second']] == pytest.approx(each)
+    assert f'{each[0]:.4f}' in out
+    assert f'signature: {written["signature"]}\n' in out
+    with pytest.raises(SystemExit, match='--per_video'):
+      metrics_command.main([*arguments, f'--per_video={tmp_path}/each'])
+
+  @pytest.mark.parametrize('flags', [[], ['--hypotheses=a', '--compare=a,b'], ['--compare=a']])
+  def test_captions_are_those_of_one_or_two_systems(self, flags, capsys):
+    with pytest.raises(SystemExit):
+      metrics_command.main([*flags, '--references=r.json'])
+    assert '--compare' in capsys.readouterr().err
 
   def test_captions_of_another_split_are_named(self, tmp_path):
     (tmp_path / 'h.json').write_text('{"v1": "a dog", "v2": "a cat"}')

@@ -11,7 +11,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import metrics, signature
-from vidcap_jax.evaluation.scoring import Options, score_captions
+from vidcap_jax.evaluation.scoring import Options, compare_captions, score_captions
 
 REFERENCES = {'a': ['a dog runs fast'], 'b': ['two cats sit still']}
 CAPTIONS = {'a': 'a dog runs', 'b': 'a cat'}
@@ -67,7 +67,7 @@ def test_a_wanted_signature_is_checked_before_scoring(monkeypatch, tmp_path):
     assert score_captions(CAPTIONS, REFERENCES, same, notes.append).signature == found
   assert len(notes) == 1
   assert 'beam' in notes[0]
-  monkeypatch.setattr('vidcap_jax.evaluation.scoring.score', None)  # nothing is scored
+  monkeypatch.setattr('vidcap_jax.evaluation.scoring.score_details', None)  # nothing is scored
   monkeypatch.setattr('vidcap_jax.evaluation.scoring.prepare_references', None)
   (tmp_path / 'metrics.json').write_text('{"signature": "nrefs:20|videos:2|tok:other-1"}')
   for wanted in ('nrefs:20|videos:2|tok:other-1', str(tmp_path / 'metrics.json')):
@@ -104,3 +104,38 @@ def test_references_of_a_data_set_have_its_hash(tiny_data):
   assert by_mapping.data == ''
   assert by_mapping.refs == found.refs
   assert signature.differences(found, by_mapping) == []
+
+
+def test_every_score_has_an_interval():
+  options = Options(metrics=('BLEU', 'CIDEr'))
+  found = score_captions(CAPTIONS, REFERENCES, options, print)
+  assert list(found.intervals) == list(found.corpus)
+  low, high = found.intervals['CIDEr']
+  assert low <= found.corpus['CIDEr'] <= high
+  single = score_captions({'a': 'a dog'}, {'a': 'a dog'}, options, lambda _: None)
+  assert single.intervals == {}
+
+
+@pytest.fixture
+def systems(tmp_path):
+  files = {'a.json': CAPTIONS, 'b.json': {**CAPTIONS, 'b': 'two cats sit'}, 'c.json': {'a': 'a'}}
+  for name, captions in files.items():
+    (tmp_path / name).write_text(json.dumps(captions))
+  return [tmp_path / name for name in files]
+
+
+def test_two_systems_have_the_scores_of_each(systems):
+  options = Options(metrics=('BLEU', 'CIDEr'))
+  found = compare_captions((systems[0], systems[1]), REFERENCES, options, print)
+  for name, difference in found.differences.items():
+    each = [score_captions(path, REFERENCES, options, print).corpus[name] for path in systems[:2]]
+    assert [difference.first, difference.second] == pytest.approx(each)
+  assert found.names == (str(systems[0]), str(systems[1]))
+  assert found.signature == score_captions(CAPTIONS, REFERENCES, options, print).signature
+
+
+def test_systems_with_other_videos_are_refused_before_references_are_read(systems):
+  with pytest.raises(DataError, match=r'c\.json lacks 1 .*\(b\)'):
+    compare_captions((systems[0], systems[2]), '/nowhere.json', Options(), print)
+  with pytest.raises(UserError, match='--compare'):
+    compare_captions((systems[0], ''), REFERENCES, Options(), print)
