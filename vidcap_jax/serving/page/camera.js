@@ -57,12 +57,12 @@ export function setUpCamera(longest, onFile) {
       }
       stream = opened;
       live.srcObject = stream;
-      enable(true);
     } catch (error) {
       showProblem(
         byId('camera-problem'), PROBLEMS[error.name] ?? `The camera can't be used: ${error.message}`);
     }
   });
+  live.addEventListener('loadeddata', () => enable(true));  // the first picture is there
   dialog.addEventListener('close', () => {
     if (recorder?.state === 'recording') recorder.stop();
     recorder = null;

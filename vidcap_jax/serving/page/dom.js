@@ -14,6 +14,14 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** A labelled form field with a hint below it. */
+export function labelled(label, input, hint = '') {
+  const id = `hint-${input.name}`;
+  if (hint) input.setAttribute('aria-describedby', id);
+  return element(
+    'div', {}, element('label', {}, label, input), hint ? element('small', { id }, hint) : null);
+}
+
 export const byId = id => document.getElementById(id);
 
 /** Tells people who use a screen reader, without moving the focus. */

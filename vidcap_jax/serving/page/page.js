@@ -3,7 +3,7 @@
 import { fetchModel } from './api.js';
 import { cameraProblem, setUpCamera } from './camera.js';
 import { addCard } from './card.js';
-import { byId, bytesText, durationText, element, showProblem } from './dom.js';
+import { byId, bytesText, durationText, element, labelled, showProblem } from './dom.js';
 import { makeSettings } from './settings.js';
 
 const AT_ONCE = 2;  // requests of this page; the server batches those of everybody
@@ -102,9 +102,8 @@ function setUpFeatures() {
   const inputs = model.streams.map(stream => element(
     'input',
     { type: 'file', accept: '.npy', required: !stream.optional, name: `features.${stream.name}` }));
-  byId('streams').append(...model.streams.map((stream, i) => element(
-    'label', {}, stream.name, inputs[i],
-    element('small', {}, `${stream.kind} ${shapeText(stream.shape)}`))));
+  byId('streams').append(...model.streams.map((stream, i) => labelled(
+    stream.name, inputs[i], `${stream.kind} ${shapeText(stream.shape)}`)));
   byId('features').addEventListener('submit', event => {
     event.preventDefault();
     const parts = inputs.filter(input => input.files.length).map(input => [input.name, input.files[0]]);

@@ -1,6 +1,6 @@
 // The settings of decoding: fields made of the server's defaults and limits.
 
-import { element } from './dom.js';
+import { element, labelled } from './dom.js';
 
 const METHODS = { beam: 'beam search', greedy: 'greedy', sample: 'sampling' };
 // name -> label, hint, the methods that read it, and the attributes of its field.
@@ -43,21 +43,20 @@ export function makeSettings(form, place, model) {
   const most = model.limits.captions;
   const values = { ...defaults, seed: 0, captions: Math.max(defaults.captions, Math.min(SHOWN, most)) };
   const method = choice('method', methods, defaults.method, value => METHODS[value] ?? value);
-  place.append(element('label', {}, 'Method', method));
+  place.append(labelled('Method', method));
   const inputs = { beam: choice('beam', beams, defaults.beam, String) };
   for (const [name, { min, max, step }] of Object.entries(FIELDS)) {
     inputs[name] ??= element('input', {
       type: 'number', name, required: true, min: min ?? '', max: max ?? '', step,
       defaultValue: values[name],
     });
-    place.append(element(
-      'label', {}, FIELDS[name].label, inputs[name], element('small', {}, FIELDS[name].hint)));
+    place.append(labelled(FIELDS[name].label, inputs[name], FIELDS[name].hint));
   }
   const update = () => {
     for (const [name, input] of Object.entries(inputs)) {
       const used = FIELDS[name].methods.includes(method.value);
       input.disabled = !used;
-      input.parentElement.hidden = !used;
+      input.closest('.fields > div').hidden = !used;
     }
     const { captions, beam } = inputs;
     captions.max = method.value === 'beam' ? Math.min(most, Number(beam.value)) : most;
