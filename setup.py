@@ -115,7 +115,7 @@ setup(
   python_requires='>=3.11',
   packages=find_packages(include=['vidcap_jax*', 'data_prep*', 'configs*', 'launch*']),
   package_data={
-    'vidcap_jax': ['py.typed', 'serving/page/*'],
+    'vidcap_jax': ['py.typed'],
     'vidcap_jax.compilation': ['chips/*'],
     'vidcap_jax.serving': ['page/*'],
     'vidcap_jax.studies': ['published.json'],

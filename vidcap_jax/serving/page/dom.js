@@ -35,9 +35,10 @@ export function showProblem(place, text) {
   place.hidden = !text;
 }
 
+/** A size in the server's megabytes, 2^20 bytes. */
 export function bytesText(bytes) {
-  if (bytes < 1e6) return `${Math.max(1, Math.round(bytes / 1e3))} kB`;
-  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+  const megabytes = bytes / 2 ** 20;
+  return `${megabytes < 10 ? Math.max(0.1, megabytes).toFixed(1) : Math.round(megabytes)} MB`;
 }
 
 export function durationText(seconds) {
