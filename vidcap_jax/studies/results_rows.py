@@ -21,6 +21,7 @@ from vidcap_jax.checkpoints import checkpoint, restore
 from vidcap_jax.config_diff import differences, with_added_keys
 from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import results
+from vidcap_jax.evaluation.intervals import Interval, seeds_interval
 from vidcap_jax.files import read_json
 from vidcap_jax.studies import runs
 from vidcap_jax.studies.runs import Score
@@ -89,6 +90,10 @@ class Trained:
     report = self.reports.get(split) or self.best.get(split, {})
     return {name: value for name, value in report.items() if isinstance(value, float)}
 
+  def intervals(self, split: str) -> dict[str, Interval]:
+    """The 95 % intervals over videos of the split's evaluation; {} of older evaluations."""
+    return self.reports.get(split, {}).get('intervals', {})
+
   def signature(self, split: str) -> str:
     """Of the split's evaluation; '' of older evaluations, and of scores of validation."""
     return self.reports.get(split, {}).get('signature', '')
@@ -125,14 +130,14 @@ class Row:
     return [member for member in self.members if 'CIDEr' in member.scores(split)]
 
   def scores(self, split: str) -> dict[str, Score]:
-    """Means over the seeds that have scores of a split; with several seeds their deviations."""
+    """Means over the seeds that have scores of a split; of several, deviations and intervals."""
     every = [member.scores(split) for member in self.scored(split)]
     means = {}
     for name in every[0] if every else ():
       values = [scores[name] for scores in every if name in scores]
       if len(values) == len(every):
         deviation = statistics.stdev(values) if len(values) > 1 else None
-        means[name] = Score(statistics.mean(values), deviation)
+        means[name] = Score(statistics.mean(values), deviation, seeds_interval(values))
     return means
 
   def mean(self, name: str) -> float | None:

@@ -21,12 +21,13 @@ METRICS = {
   'CIDEr': 'CIDEr',
 }
 SWAPPED = 'CIDEr, swapped'
+SEEDS_INTERVAL = 'CIDEr, 95 %'  # of the mean over seeds
 # The columns of the table for a terminal; a page has those of scores and of costs in two tables.
 COLUMNS = (
-  *('run', 'recipe', 'stage', 'epochs', 'seeds', *METRICS.values(), SWAPPED),
+  *('run', 'recipe', 'stage', 'epochs', 'seeds', *METRICS.values(), SEEDS_INTERVAL, SWAPPED),
   *('captions/s', 'minutes', 'parameters'),
 )
-SCORES = ('run', 'stage', 'seeds', *METRICS.values(), SWAPPED)
+SCORES = ('run', 'stage', 'seeds', *METRICS.values(), SEEDS_INTERVAL, SWAPPED)
 COSTS = ('run', 'recipe', 'stage', 'epochs', 'captions/s', 'minutes', 'parameters', 'hardware')
 _TEXTS = ('run', 'recipe', 'stage', 'hardware')
 TIMING = tuple(field.name for field in dataclasses.fields(Timing))
@@ -193,6 +194,8 @@ def _line_cells(line: Line) -> dict[str, str]:
   cells = dict.fromkeys((*COLUMNS, 'hardware'), '')
   cells |= {'run': line.name, 'recipe': line.recipe, 'stage': line.stage}
   cells |= {name: _score(line.scores.get(metric)) for metric, name in METRICS.items()}
+  if 'CIDEr' in line.scores and (ends := line.scores['CIDEr'].interval):
+    cells[SEEDS_INTERVAL] = f'{100 * ends[0]:.1f} to {100 * ends[1]:.1f}'
   cells[SWAPPED] = '' if line.swapped is None else f'{100 * line.swapped:.1f}'
   if line.row is None:
     return cells
@@ -304,6 +307,7 @@ def _line_json(line: Line, split: str) -> dict[str, Any]:
   return entry | {
     'swapped_CIDEr': line.swapped,
     'seeds': [member.seed for member in row.members],
+    'intervals': [member.intervals(split) for member in row.members],
     'signatures': [member.signature(split) for member in row.members],
     'workdirs': [str(member.workdir) for member in row.members],
     'finished': all(member.finished for member in row.members),

@@ -25,6 +25,7 @@ from vidcap_jax import config_files, variants
 from vidcap_jax.config_diff import as_saved, differences, with_added_keys
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import results
+from vidcap_jax.evaluation.intervals import Interval
 from vidcap_jax.files import read_json
 
 # Settings that don't change what is trained: where the data is, the seed, devices, logging.
@@ -46,10 +47,14 @@ class ConfigVariant:
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-  """A metric of a split; over several seeds the mean, with their standard deviation."""
+  """A metric of a split; over several seeds the mean, with their standard deviation.
+
+  ``interval`` is the 95 % interval of the mean over seeds, where it is computed.
+  """
 
   value: float
   deviation: float | None = None
+  interval: Interval | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,6 +34,16 @@ def test_shared_fields_and_what_differs(tmp_path):
   ]
 
 
+def test_intervals_over_videos_are_kept_for_each_seed(tmp_path):
+  finished.write(tmp_path / 'a', about={'intervals': {'CIDEr': [0.4, 0.6]}})
+  rows, _ = results_rows.find([str(tmp_path)])
+  section = results_table.sections(rows, Baselines({}, {}))[-1]
+  entries = results_table.as_json([section])[0]['rows']
+  (entry,) = [entry for entry in entries if entry['kind'] == 'run']
+  assert entry['intervals'] == [{'CIDEr': [0.4, 0.6]}]
+  assert entry['scores']['CIDEr']['interval'] is None  # over seeds
+
+
 def test_scores_of_earlier_versions_are_named(tmp_path):
   later = 'nrefs:5|phase_of_the_moon:full'
   rows = rows_of(tmp_path, a=TEXT.format(5, 1), bb=None, ccc=later)

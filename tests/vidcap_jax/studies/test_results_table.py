@@ -43,6 +43,8 @@ def test_cells(sections):
   text = results_table.as_text(sections[1])
   (line,) = [line for line in text.splitlines() if line.startswith('a ')]
   assert '50.0 ± 14.1' in line
+  assert '-77.1 to 177.1' in line  # two seeds: 50.0 ± 12.706 * 10.0
+  assert 'CIDEr, 95 %' in results_table.scores_markdown(sections[1])
   assert line.split()[-3:] == ['12.0', '70', '3.0']  # swapped, captions a second, minutes
   assert 'parameters' not in text  # no checkpoint has any
   assert 'Chip' in text
@@ -86,5 +88,7 @@ def test_json_has_every_seed(sections):
   entry = results_table.as_json(sections)[1]['rows'][-1]
   assert (entry['seeds'], entry['swapped_CIDEr']) == ([0, 1], 0.12)
   assert entry['scores']['CIDEr']['value'] == pytest.approx(0.5)
+  assert entry['scores']['CIDEr']['interval'] == pytest.approx((-0.7706, 1.7706), abs=1e-4)
+  assert entry['intervals'] == [{}, {}]  # of evaluations by earlier versions
   assert entry['timing']['step_seconds'] == 180.0
   assert entry['changed'] == {'train.epochs': 20.0}
