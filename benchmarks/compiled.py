@@ -32,6 +32,7 @@ from vidcap_jax.compilation import command, printing, topology
 from vidcap_jax.compilation.jobs import Job, Selection, find_jobs
 from vidcap_jax.compilation.processes import run_job
 from vidcap_jax.compilation.report import Report, from_dict
+from vidcap_jax.counts import counted
 from vidcap_jax.studies import markdown
 
 MAIN = (
@@ -178,7 +179,7 @@ def compile_rows(
     if row.key in rows and rows[row.key].versions == row.versions:
       continue
     if time.monotonic() > until:
-      print(f'the time is over; {len(planned) - number + 1} programs are not compiled')
+      print(f'the time is over; not compiled: {counted(len(planned) - number + 1, "program")}')
       return
     environment = topology.environment(job.topology)
     report = run_job(job, environment, timeout, lambda _: None)
@@ -221,7 +222,7 @@ def _section(name: str, dtype: str, rows: Sequence[Row]) -> str:
   place = {source: number for number, source in enumerate(CONFIGS)}
   rows = sorted(rows, key=lambda row: place.get(row.config, len(place)))  # programs in order
   verdict = printing.summary([row.report for row in rows], target.chip)
-  chips = f'{target.chips} chips' if target.chips > 1 else '1 chip'
+  chips = counted(target.chips, 'chip')
   head = ('config', 'stage', 'program', 'batch x tokens', 's', 'MiB', 'ms', 'GFLOP', '% of peak')
   cells = [(*head, 'collectives', 'remarks'), *(_cells(row, target) for row in rows)]
   table = markdown.table(cells, left=(0, 1, 2, 9, 10))

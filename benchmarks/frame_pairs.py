@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from vidcap_jax import command_errors
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError
 from vidcap_jax.files import check_input, check_output
 
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   frames = 0
   for video, pictures in videos.items():
     frames += split_pairs(pictures, pathlib.Path(args.output, video))
-  print(f'{args.output}: {frames} frames of {len(videos)} videos')
+  print(f'{args.output}: {counted(frames, "frame")} of {counted(len(videos), "video")}')
   return 0
 
 

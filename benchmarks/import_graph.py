@@ -54,6 +54,7 @@ LAYERS = (
     'vidcap_jax.command_errors',
     'vidcap_jax.config_diff',
     'vidcap_jax.config_section',
+    'vidcap_jax.counts',
     'vidcap_jax.extensions',
     'vidcap_jax.failures',
     'vidcap_jax.files',

@@ -19,6 +19,7 @@ from data_prep.dataset.plan import BuildPlan
 from data_prep.dataset.writer import ShardPlan, ShardResult
 from vidcap_jax import config_diff
 from vidcap_jax.annotations.model import AnnotatedVideo
+from vidcap_jax.counts import counted
 from vidcap_jax.data.records import check_shard
 from vidcap_jax.data.schema import MANIFEST_NAME, Dropped, Manifest, read_manifest, write_manifest
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary, build_vocabulary
@@ -254,7 +255,7 @@ def _make_vocabulary(videos: plan.Videos, options: Options) -> Vocabulary | None
   if len(vocabulary) == len(SPECIAL):
     raise DataError(
       f'no word occurs {options.min_count} times in the captions of the training split '
-      f'({len(videos["train"])} videos); lower --min_count'
+      f'({counted(len(videos["train"]), "video")}); lower --min_count'
     )
   return vocabulary
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from data_prep.report.summary import dropped_lines, metric_word_notes, stream_line, underflow_notes
 from data_prep.report.survey import SplitSurvey, StreamSurvey, unusual_lengths
+from vidcap_jax.counts import counted
 from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.split_names import SPLIT_NAMES
 from vidcap_jax.data.vocabulary import SPECIAL, Vocabulary
@@ -93,8 +94,8 @@ def left_out_lines(manifest: Manifest) -> list[str]:
   """Videos and captions left out, counted by reason."""
   lines = dropped_lines(manifest)
   for reason, videos in manifest.source.get('captions_left_out', {}).items():
-    count = sum(videos.values())
-    lines.append(f'dropped    {count:>7} captions: {reason}, of {ids(list(videos))}')
+    count = counted(sum(videos.values()), 'caption', '>7')
+    lines.append(f'dropped    {count}: {reason}, of {ids(list(videos))}')
   return lines
 
 
@@ -202,19 +203,19 @@ def broken(findings: Findings) -> Iterable[str]:
     captions = len(survey.words)
     if (survey.videos, captions) != (split.videos, split.captions):
       yield (
-        f'{name}: {survey.videos} videos with {captions} captions, '
+        f'{name}: {counted(survey.videos, "video")} with {counted(captions, "caption")}, '
         f'the manifest says {split.videos} with {split.captions}'
       )
     if doubles := survey.videos - len(survey.captions):
-      yield f'{name}: {doubles} records have the id of another record'
+      yield f'{name}: {counted(doubles, "record")} with the id of another record'
     for stream in manifest.streams:
       s = survey.streams[stream.name]
       if s.not_finite:
-        count = len(s.not_finite)
-        yield f'{name}, {stream.name}: {count} videos with NaN or Inf: {ids(s.not_finite)}'
+        count = counted(len(s.not_finite), 'video')
+        yield f'{name}, {stream.name}: {count} with NaN or Inf: {ids(s.not_finite)}'
       if s.frames and max(s.frames.values()) > stream.longest:
         yield (
-          f'{name}, {stream.name}: {max(s.frames.values())} frames in one video, '
+          f'{name}, {stream.name}: {counted(max(s.frames.values()), "frame")} in one video, '
           f'the manifest says {stream.longest} at most'
         )
 
@@ -230,7 +231,7 @@ def oddities(findings: Findings) -> Iterable[str]:
     yield f'no split train, but {", ".join(unusual)}: is a name misspelled?'
   for name, survey in surveys.items():
     if without := [v for v, n in survey.captions.items() if not n]:
-      yield f'{name}: {len(without)} videos without captions: {ids(without)}'
+      yield f'{name}: {counted(len(without), "video")} without captions: {ids(without)}'
     for stream, s in survey.streams.items():
       yield from _odd_features(f'{name}, {stream}', s)
   for stream in [s.name for s in manifest.streams]:
@@ -241,18 +242,18 @@ def oddities(findings: Findings) -> Iterable[str]:
 
 def _odd_features(where: str, survey: StreamSurvey) -> Iterable[str]:
   if survey.constant:
-    count = len(survey.constant)
-    yield f'{where}: {count} videos whose values are all equal: {ids(survey.constant)}'
+    count = counted(len(survey.constant), 'video')
+    yield f'{where}: {count} whose values are all equal: {ids(survey.constant)}'
   if survey.repeated_frames:
     shares = survey.repeated_frames.items()
     worst = sorted(shares, key=lambda item: -item[1][0] / item[1][1])
     shown = [f'{v} ({n} of {total})' for v, (n, total) in worst]
-    yield f'{where}: {len(worst)} videos with repeated frames, the most in {ids(shown)}'
+    yield f'{where}: {counted(len(worst), "video")} with repeated frames, the most in {ids(shown)}'
   short, long = unusual_lengths(survey.frames)
   for videos, word in ((short, 'short'), (long, 'long')):
     if videos:
       shown = [f'{v} ({survey.frames[v]})' for v in videos]
-      yield f'{where}: {len(videos)} videos unusually {word} in frames: {ids(shown)}'
+      yield f'{where}: {counted(len(videos), "video")} unusually {word} in frames: {ids(shown)}'
 
 
 def _shared_features(stream: str, surveys: Surveys) -> Iterable[str]:

@@ -22,6 +22,7 @@ from data_prep.report.findings import (
 )
 from data_prep.report.survey import Sample
 from data_prep.report.thumbnails import Thumbnails
+from vidcap_jax.counts import counted
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.html_page import bullets, document, table, text
 
@@ -56,7 +57,7 @@ def render(findings: Findings, *, verified: bool, words: int, thumbnails: Thumbn
   title = f'Data set {manifest.name}'
   videos = sum(split.videos for split in manifest.splits.values())
   captions = sum(split.captions for split in manifest.splits.values())
-  about = f'{videos:,} videos, {captions:,} captions'
+  about = f'{counted(videos, "video", ",")}, {counted(captions, "caption", ",")}'
   body = [
     f'<h1>{text(title)} <small>{about}</small></h1>',
     *map(_part, overview(manifest, verified=verified)),

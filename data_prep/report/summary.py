@@ -4,6 +4,7 @@ import pathlib
 
 from data_prep.dataset.builder import Report
 from vidcap_jax.annotations.splits import three
+from vidcap_jax.counts import counted
 from vidcap_jax.data.schema import Dropped, Manifest, Stream
 from vidcap_jax.data.vocabulary import Vocabulary
 from vidcap_jax.progress import duration
@@ -21,12 +22,14 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     lines.append(f'{out}: already built from the same inputs, nothing to do')
   for name, split in manifest.splits.items():
     without = report.without_captions[name]
-    note = f' ({without} videos without captions)' if without else ''
+    note = f' ({counted(without, "video")} without captions)' if without else ''
     note += f' ({report.repeated[name]} repeated)' if report.repeated[name] else ''
-    lines.append(f'{name:<10} {split.videos:>7} videos, {split.captions} captions{note}')
+    counts = f'{counted(split.videos, "video", ">7")}, {counted(split.captions, "caption")}'
+    lines.append(f'{name:<10} {counts}{note}')
   lines += dropped_lines(manifest)
   for reason, videos in report.left_out.items():
-    lines.append(f'dropped    {len(videos):>7} captions: {reason} (first: of {videos[0]})')
+    count = counted(len(videos), 'caption', '>7')
+    lines.append(f'dropped    {count}: {reason} (first: of {videos[0]})')
   lines += [f'note       {note}' for note in report.notes]
   if 'train' in manifest.splits and 'val' not in manifest.splits:
     lines.append(
@@ -53,7 +56,9 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
     )
   for stream in manifest.streams:
     unused = report.unused[stream.name]
-    note = f'; features of {len(unused)} other videos unused ({three(unused)})' if unused else ''
+    note = ''
+    if unused:
+      note = f'; features of {counted(len(unused), "other video")} unused ({three(unused)})'
     lines.append(f'stream     {stream.name}: {stream_line(stream)}{note}')
   notes = [*underflow_notes(manifest), *metric_word_notes(manifest)]
   lines += [f'note       {note}' for note in notes]
@@ -61,8 +66,8 @@ def summary(manifest: Manifest, report: Report, out: str) -> str:
   size = sum((pathlib.Path(out) / shard.file).stat().st_size for shard in shards)
   reused = f', {report.reused} kept from an interrupted build' if report.reused else ''
   lines.append(
-    f'{out}: {size / 2**20:.1f} MiB in {len(shards)} shards{reused}; hash {manifest.hash}; '
-    f'{duration(report.seconds)}'
+    f'{out}: {size / 2**20:.1f} MiB in {counted(len(shards), "shard")}{reused}; '
+    f'hash {manifest.hash}; {duration(report.seconds)}'
   )
   return '\n'.join(lines)
 
@@ -111,7 +116,9 @@ def dropped_lines(manifest: Manifest) -> list[str]:
     example = videos[0].video_id
     if reason == 'bad features':
       example += f': {videos[0].reason}'
-    lines.append(f'dropped    {len(videos):>7} videos{where}: {reason} (first: {example})')
+    lines.append(
+      f'dropped    {counted(len(videos), "video", ">7")}{where}: {reason} (first: {example})'
+    )
   return lines
 
 
@@ -119,9 +126,9 @@ def stream_line(stream: Stream) -> str:
   """A stream in words: kind, shape, dtype, longest video, extractor."""
   words = f'{stream.kind} {stream.axes} {stream.dtype}'
   if stream.kind != 'vector':
-    words += f', up to {stream.longest} frames'
+    words += f', up to {counted(stream.longest, "frame")}'
   if stream.most_regions:
-    words += f' of {stream.most_regions} regions'
+    words += f' of {counted(stream.most_regions, "region")}'
   if extractor := ' '.join(filter(None, (stream.extractor, stream.version))):
     words += f', by {extractor}'
   return words + (', optional' if stream.optional else '')

@@ -49,7 +49,7 @@ def test_beam_resumes_a_local_extraction(videos, features, capsys):
   (here / 'image' / 'v2.npy').unlink()
   flags = [f'--videos={videos}', '--streams=image:random_sequence@every=5,sound:random_sound']
   assert apache_beam.main(['extract', *flags, f'--output={here}', *FLAGS]) == 1
-  assert '1 videos extracted, 4 kept' in capsys.readouterr().out
+  assert '1 video extracted, 4 kept' in capsys.readouterr().out
   assert files_below(here) == before
 
 

@@ -149,7 +149,7 @@ def test_summary_of_captions(source, capsys):
   printed = capsys.readouterr().out
   for expected in (
     'train            2 videos, 3 captions (1 repeated)',
-    'dropped          1 captions: empty (first: of v2)',
+    'dropped          1 caption: empty (first: of v2)',
     'note       1 sources have clips in several splits (first: s, in train and val)',
   ):
     assert expected in printed

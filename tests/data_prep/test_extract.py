@@ -37,7 +37,7 @@ def test_command(clips, tmp_path, capsys):
   wanted = np.load(files[0])
   files[0].unlink()
   assert run(*options) == 0
-  assert '1 videos extracted, 3 kept' in capsys.readouterr().out
+  assert '1 video extracted, 3 kept' in capsys.readouterr().out
   np.testing.assert_array_equal(np.load(files[0]), wanted)
   assert before == {f: f.stat().st_mtime_ns for f in files[1:]}
 
@@ -59,7 +59,7 @@ def test_bad_files_are_named_and_the_others_extracted(clips, tmp_path, capsys):
   options = (f'--videos={folder}', f'--output={out}', '--streams=image:random_vector')
   assert run(*options) == 1
   printed = capsys.readouterr().out
-  assert '1 videos extracted, 0 damaged in part, 2 failed' in printed
+  assert '1 video extracted, 0 damaged in part, 2 failed' in printed
   failed = json.loads((out / extract_folder.FAILURES).read_text())['failed']
   assert sorted(failed) == ['empty', 'text']
   assert 'empty.avi: the file is empty' in failed['empty']
@@ -161,7 +161,7 @@ def test_frames_and_pictures(tmp_path, capsys):
 
   assert run(*options, '--frame_rate=4') == 1
   printed = capsys.readouterr().out
-  assert '1 videos from 12 pictures as frames, 3 single pictures' in printed
+  assert '1 video from 12 pictures as frames, 3 single pictures' in printed
   assert '3 videos extracted, 1 damaged in part, 1 failed, 3 without sound' in printed
   report = json.loads((out / extract_folder.FAILURES).read_text())
   assert list(report['failed']) == ['bad']

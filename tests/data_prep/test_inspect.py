@@ -63,19 +63,19 @@ def test_a_data_set_in_full(folder, capsys):
     'test 1 2 2 0/1/2 3/3.5/4 1 0',
     'image: sequence (T, 4) float16, up to 90 frames',
     'audio: vector (3) float16, optional',
-    'dropped 1 videos: in no split (first: v21)',
-    'dropped 1 captions: empty, of v19',
-    'dropped 1 videos of train: no features in image (first: v20)',
+    'dropped 1 video: in no split (first: v21)',
+    'dropped 1 caption: empty, of v19',
+    'dropped 1 video of train: no features in image (first: v20)',
     '7 words, 4 of them special; hash ' + manifest.vocabulary['hash'],
     'tokenizer ptb_like, words that occur 2 times or more, captions up to 3 words',
     'train 93 15 83.87%',
     'most frequent: a 39, dog 39, fast 20, runs 20, v00 1, v01 1, v02 1, v03 1, v04 1, v05 1, '
     'v06 1, v07 1, v08 1, v09 1, v10 1, v11 1, v12 1, v13 1, v14 1, v15 1',
-    'test: 1 videos without captions: v19',
-    'train, image: 1 videos whose values are all equal: v01',
+    'test: 1 video without captions: v19',
+    'train, image: 1 video whose values are all equal: v01',
     'train, image: 2 videos with repeated frames, the most in v01 (7 of 8), v05 (3 of 8)',
-    'train, image: 1 videos unusually short in frames: v06 (1)',
-    'train, image: 1 videos unusually long in frames: v07 (90)',
+    'train, image: 1 video unusually short in frames: v06 (1)',
+    'train, image: 1 video unusually long in frames: v07 (90)',
     'image: 4 videos share their features with another: v02 (train) = v03 (train), '
     'v04 (train) = v16 (val)',
     'image: 2 videos share their features with another across splits: v04 (train) = v16 (val)',
@@ -131,7 +131,7 @@ def test_nan_is_reported_and_gives_exit_code_1(folder, capsys):
   broken = lines[lines.index('Broken') + 1 :]
   assert broken == [
     'val: 2 videos with 2 captions, the manifest says 3 with 6',
-    'val: 1 records have the id of another record',
+    'val: 1 record with the id of another record',
     'val, image: 2 videos with NaN or Inf: odd, odd',
     'val, image: 100 frames in one video, the manifest says 90 at most',
   ]

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from vidcap_jax.annotations.files import read_json
 from vidcap_jax.annotations.model import Annotations, Entry, Located, split_in_name
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError
 
 
@@ -27,8 +28,8 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
       raise DataError(f'{path}: not an ActivityNet file: it needs an object {{video: segments}}')
     if twice := [video for video in data if video in files]:
       raise DataError(
-        f'{path}: {len(twice)} videos are also in {files[twice[0]]} (first: {twice[0]}), with '
-        'other segments; build two data sets'
+        f'{path}: {counted(len(twice), "video")} also in {files[twice[0]]} (first: {twice[0]}), '
+        'with other segments; build two data sets'
       )
     files |= dict.fromkeys(data, path)
     annotations.add_file(path, _entries(data, split_in_name(path)))

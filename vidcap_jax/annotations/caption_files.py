@@ -20,6 +20,7 @@ from vidcap_jax.annotations import (
 from vidcap_jax.annotations.files import read_json, read_lines, read_pickle
 from vidcap_jax.annotations.model import Annotations, Located, read_id
 from vidcap_jax.annotations.splits import as_annotated, split_lists
+from vidcap_jax.counts import counted
 from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.split_names import usual_name
@@ -52,7 +53,7 @@ def read_hypotheses(path: str | pathlib.Path) -> dict[str, str]:
   videos = _read(pathlib.Path(path)).videos.values()
   if wrong := [f'{v.video_id} ({len(v.captions)})' for v in videos if len(v.captions) != 1]:
     raise DataError(
-      f'{path}: {len(wrong)} videos do not have exactly one caption: {first_few(wrong)}',
+      f'{path}: {counted(len(wrong), "video")} without exactly one caption: {first_few(wrong)}',
       wrong,
     )
   return {video.video_id: video.captions[0] for video in videos}

@@ -10,6 +10,7 @@ from typing import Any
 
 from vidcap_jax.annotations.files import malformed
 from vidcap_jax.annotations.text import clean
+from vidcap_jax.counts import counted
 from vidcap_jax.data.split_names import SPELLINGS, usual_name
 from vidcap_jax.errors import DataError
 
@@ -119,15 +120,17 @@ class Annotations:
     known = {i: set(self.videos[i].captions[: earlier[i]]) for i in shared}
     equal = sum(caption in known[i] for i in shared for caption in added[i])
     files = ', '.join(map(str, dict.fromkeys(self._file_of[i] for i in shared)))
-    ids = f'{len(shared)} videos ({", ".join(shared[:3])}{", …" if len(shared) > 3 else ""})'
+    ids = (
+      f'{counted(len(shared), "video")} ({", ".join(shared[:3])}{", …" if len(shared) > 3 else ""})'
+    )
     if equal == sum(map(len, added.values())):
       raise DataError(
         f'{path}: all its captions, of {ids}, are in {files} too and would count twice; give one '
         'of the files'
       )
     self.notes.append(
-      f'{ids} have captions in {path} and in {files}, and are taken for the same videos'
-      + (f'; {equal} captions are in both' if equal else '')
+      f'captions of {ids} are in {path} and in {files}, which are taken for the same videos'
+      + (f'; {counted(equal, "caption")} in both' if equal else '')
     )
 
   def add(self, entry: Entry) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from vidcap_jax.annotations.files import read_table
 from vidcap_jax.annotations.model import Annotations, Entry, Located, read_id, split_in_name
 from vidcap_jax.annotations.text import script
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError
 
 # Programs that rewrite the table may write 5.0 for 5.
@@ -33,8 +34,8 @@ def read(paths: Sequence[pathlib.Path], annotations: Annotations) -> None:
     annotations.add_file(path, _entries(path, annotations, scripts))
   for name, places in scripts.items():
     annotations.notes.append(
-      f'{len(places)} captions are labelled English but written in {name} letters; '
-      f'they are kept (first: {places[0]})'
+      f'{counted(len(places), "caption")} labelled English but written in {name} letters, and kept '
+      f'(first: {places[0]})'
     )
 
 

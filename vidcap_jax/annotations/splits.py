@@ -14,6 +14,7 @@ from vidcap_jax.annotations.model import (
   split_in_name,
 )
 from vidcap_jax.annotations.rows import ID_FIELDS, is_header
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError, first_few
 
 
@@ -82,7 +83,7 @@ def read_splits(paths: Iterable) -> dict[str, list[str]]:
           twice.append(f'{video_id} ({split_of[video_id]} and {split})')
         split_of[video_id] = split
   if twice:
-    raise DataError(f'{path}: {len(twice)} ids listed twice: {first_few(twice)}', twice)
+    raise DataError(f'{path}: {counted(len(twice), "id")} listed twice: {first_few(twice)}', twice)
   return splits
 
 

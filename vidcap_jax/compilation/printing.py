@@ -6,6 +6,7 @@ from vidcap_jax.compilation.chips import Chip
 from vidcap_jax.compilation.data_sizes import ASSUMED_SPLIT
 from vidcap_jax.compilation.report import Buffer, Contents, Report
 from vidcap_jax.compilation.topology import Topology
+from vidcap_jax.counts import counted
 
 _MIB = 2**20
 LONGEST_ERROR = 300  # letters
@@ -20,7 +21,7 @@ def heading(topology: Topology, versions: str, low_effort: bool, assumed: bool) 
   effort = ''
   if low_effort:
     effort = ', low effort' + (': estimates of time are too high' if chip.clock else '')
-  count = f'{topology.chips} chips' if topology.chips > 1 else '1 chip'
+  count = counted(topology.chips, 'chip')
   count += f' in {topology.slices} slices' if topology.slices > 1 else ''
   lines = [
     f'{topology.name}: {count} of {mib(chip.memory)} MiB, {versions}{effort}',
@@ -149,8 +150,7 @@ def summary(reports: Sequence[Report], chip: Chip) -> str:
   compiled = [report for report in reports if report.memory]
   fitting = [report for report in compiled if report.fits(chip)]
   fresh = sum(report.seconds for report in reports if not report.stored)
-  programs = f'{len(reports)} program{"" if len(reports) == 1 else "s"}'
-  text = f'{programs}: {len(compiled)} compile, {len(fitting)} fit'
+  text = f'{counted(len(reports), "program")}: {len(compiled)} compile, {len(fitting)} fit'
   if compiled:
     most = max(compiled, key=lambda r: r.memory.total if r.memory else 0)
     assert most.memory is not None

@@ -8,6 +8,8 @@ import re
 
 import jax
 
+from vidcap_jax.counts import counted
+
 
 def describe_hardware() -> str:
   """Number and kind of all devices of the job, such as ``8 x TPU v5 lite``.
@@ -18,7 +20,7 @@ def describe_hardware() -> str:
   if devices[0].platform == 'cpu':
     hosts = jax.process_count()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-    text = f'{cores} core{"s" if cores != 1 else ""}, {_processor()}'
+    text = f'{counted(cores or 1, "core")}, {_processor()}'
     return f'{hosts} x ({text})' if hosts > 1 else text
   kinds = collections.Counter(device.device_kind for device in devices)
   return ', '.join(f'{count} x {kind}' for kind, count in kinds.items())

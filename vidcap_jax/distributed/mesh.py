@@ -11,6 +11,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import ConfigError, DataError
 
 
@@ -71,10 +72,9 @@ def layout(mesh: Mesh) -> str:
   """One line: processes, slices, devices, mesh, and the shards of a batch of each process."""
   count, slices = jax.process_count(), _count(list(mesh.devices.flat), slice_index)
   kind = mesh.devices.flat[0].device_kind
-  line = f'{count} process{"es" if count > 1 else ""}, '
+  line = f'{counted(count, "process", plural="processes")}, '
   line += f'{slices} slices, ' if slices > 1 else ''
-  line += f'{mesh.size} '
-  line += f'device{"s" if mesh.size > 1 else ""} ({kind}), mesh '
+  line += f'{counted(mesh.size, "device")} ({kind}), mesh '
   line += f'data={mesh.shape["data"]} x model={mesh.shape["model"]}'
   if count == 1:
     return line

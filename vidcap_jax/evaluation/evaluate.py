@@ -9,6 +9,7 @@ from typing import Any
 from etils import epath
 
 from vidcap_jax.checkpoints.restore import Restored, require_captioner
+from vidcap_jax.counts import counted
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import SplitSource, Video, open_split
 from vidcap_jax.data.schema import Manifest, read_manifest
@@ -222,8 +223,8 @@ def _reference_scores(
   if references.different:
     print(metrics.different_note(references), file=sys.stderr)
   print(
-    f'scoring {len(captions)} captions of {data.name}; METEOR alone takes 10 to 20 seconds to '
-    'start',
+    f'scoring {counted(len(captions), "caption")} of {data.name}; METEOR alone takes 10 to 20 '
+    'seconds to start',
     file=sys.stderr,
     flush=True,
   )

@@ -14,6 +14,7 @@ from typing import IO
 
 import numpy as np
 
+from vidcap_jax.counts import counted
 from vidcap_jax.evaluation import java
 from vidcap_jax.progress import progress
 
@@ -105,8 +106,9 @@ class Meteor:
       self.close()
       if late:
         raise java.MetricError(
-          f'METEOR did not finish {len(hypotheses)} videos within {self.time_limit:.0f} s and was '
-          f'ended; raise the time limit or leave METEOR out (stderr: {stderr})'
+          f'METEOR did not finish {counted(len(hypotheses), "video")} within '
+          f'{self.time_limit:.0f} s and was ended; raise the time limit or leave METEOR out '
+          f'(stderr: {stderr})'
         ) from None
       raise java.MetricError(f'METEOR failed: {error} (stderr: {stderr})') from error
     finally:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vidcap_jax.counts import counted
 from vidcap_jax.data.tokenizers import separate_characters, without_joiners
 from vidcap_jax.data.tokenizers import tokenize as words_of
 from vidcap_jax.errors import ConfigError, DataError, first_few
@@ -340,7 +341,7 @@ def _is_list_of_text(captions) -> bool:
 
 def _ids(ids: Sequence) -> str:
   """'3 videos (v1, v2, v3)', cut after the first few."""
-  return f'{len(ids)} video{"s" if len(ids) > 1 else ""} ({first_few(ids)})'
+  return f'{counted(len(ids), "video")} ({first_few(ids)})'
 
 
 if __name__ == '__main__':

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.annotations import caption_files
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import meteor, scoring
 from vidcap_jax.evaluation.intervals import Interval
@@ -138,7 +139,8 @@ def _score(
   print(table(scored.corpus, scored.intervals))
   if scored.intervals:
     print(f'in brackets: 95 % intervals over videos; {FIXED}')
-  print(f'{len(scored.per_video)} videos, {len(set(scored.captions.values()))} distinct captions')
+  distinct = len(set(scored.captions.values()))
+  print(f'{counted(len(scored.per_video), "video")}, {counted(distinct, "distinct caption")}')
   print(f'signature: {scored.signature}')
 
 

@@ -7,6 +7,7 @@ from etils import epath
 from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import retrieval
 from vidcap_jax.files import absolute
@@ -57,17 +58,18 @@ def versions() -> dict[str, str]:
 def summary(report: Mapping) -> str:
   """A report's scores in a few lines."""
   if report.get('captions'):
-    lines = [f'{report["videos"]} videos, {report["captions"]} captions', retrieval.summary(report)]
+    counts = f'{counted(report["videos"], "video")}, {counted(report["captions"], "caption")}'
+    lines = [counts, retrieval.summary(report)]
     return '\n'.join(lines + _signature(report))
   if 'captions' in report:
-    return f'{report["videos"]} videos, no captions to retrieve'
+    return f'{counted(report["videos"], "video")}, no captions to retrieve'
   lines = []
   if report['references']:
     names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
     lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names if name in report))
     if 'oracle_CIDEr' in report:
       lines.append(
-        f'up to {report["candidates"]} candidates a video: the best of each gives CIDEr '
+        f'up to {counted(report["candidates"], "candidate")} a video: the best of each gives CIDEr '
         f'{report["oracle_CIDEr"]:.4f}, a random one {report["random_CIDEr"]:.4f}'
       )
     if ends := report.get('intervals'):
@@ -84,7 +86,7 @@ def summary(report: Mapping) -> str:
   if filled := report.get('fallback'):
     lines.append(f'{filled["videos"]} of them filled in from {filled["checkpoint"]}')
     if unseen := filled['without_features_of_either']:
-      lines[-1] += f'; {unseen} videos lack the features of both'
+      lines[-1] += f'; {counted(unseen, "video")} without the features of both'
   return '\n'.join(lines)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from vidcap_jax.counts import counted
+
 RECALLS = (1, 5, 10)
 DIRECTIONS = ('video_to_text', 'text_to_video')
 # The scores in which more is better, by any of which the best checkpoint may be chosen.
@@ -84,9 +86,8 @@ def perfect_score(name: str, captions: Sequence[int]) -> str:
   k = 1 if recall == 'rsum' else int(recall.removeprefix('R@'))
   if any(lowest[d] > k for d in ([direction] if direction else DIRECTIONS)):
     return ''
-  return (
-    f'is always {2 * len(RECALLS) if recall == "rsum" else 1}: there are {len(captions)} videos'
-  )
+  always = 2 * len(RECALLS) if recall == 'rsum' else 1
+  return f'is always {always} with {counted(len(captions), "video")}'
 
 
 def summary(report: Mapping) -> str:

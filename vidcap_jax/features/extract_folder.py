@@ -6,6 +6,7 @@ import functools
 import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 
+from vidcap_jax.counts import counted
 from vidcap_jax.failures import FailureLog
 from vidcap_jax.features import extractors, picture_files, stream_folders, video_decoder, weights
 from vidcap_jax.features.picture_files import FrameFiles, Source
@@ -210,7 +211,7 @@ def summary(outcome: Outcome, out: str | pathlib.Path) -> str:
     failures.fail(video_id, why, f'{video_id}: FAILED: {why}')
   failures.close()
   lines += [f'{video_id}: damaged: {why}' for video_id, why in outcome.damaged.items()]
-  counts = f'{len(outcome.extracted)} videos extracted'
+  counts = f'{counted(len(outcome.extracted), "video")} extracted'
   if outcome.reused:
     counts += f', {len(outcome.reused)} kept from before'
   counts += f', {len(outcome.damaged)} damaged in part, {len(outcome.failed)} failed'

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError
 from vidcap_jax.features import picture_files
 from vidcap_jax.features.picture_files import FrameFiles, Source, is_picture
@@ -106,11 +107,14 @@ def describe(videos: Mapping[str, Source]) -> str:
     return ''
   pictures = sum(len(frames.files) for frames in folders)
   counts = {
-    'video files': len(videos) - len(folders) - len(single),
-    f'videos from {pictures} pictures as frames': len(folders),
-    'single pictures': len(single),
+    'video file': len(videos) - len(folders) - len(single),
+    'video': len(folders),
+    'single picture': len(single),
   }
-  shown = ', '.join(f'{count} {what}' for what, count in counts.items() if count)
+  frames = {'video': f' from {counted(pictures, "picture")} as frames'}
+  shown = ', '.join(
+    counted(count, what) + frames.get(what, '') for what, count in counts.items() if count
+  )
   numbers = _numbers([path.stem for path in single]) if len(single) > 1 else None
   if numbers is not None and _count_up(numbers):
     shown += ' (numbered: if they are the frames of one video, give --pictures=frames)'

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.counts import counted
 from vidcap_jax.data.key_frames import lacking
 from vidcap_jax.data.records import Video
 from vidcap_jax.distributed import mesh
@@ -124,7 +125,7 @@ def predict(
     if ids and member.key_frames:
       _log(lacking(member.key_frames, ids))
   if failed:
-    _log(f'{failed} of {len(found)} inputs failed')
+    _log(f'{failed} of {counted(len(found), "input")} failed')
   return 1 if failed else 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.counts import counted
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
@@ -150,7 +151,7 @@ def _with_scores(
   intervals, weakness = {}, None
   with meteor.Meteor() as process:
     for split, hypotheses in captions.items():
-      log(f'scoring {len(hypotheses)} captions of {split} for each video')
+      log(f'scoring {counted(len(hypotheses), "caption")} of {split} for each video')
       videos = read_texts(open_split(directory, split))
       references = metrics.prepare_references(
         {video.video_id: list(video.captions) for video in videos},

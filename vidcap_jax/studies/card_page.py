@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import config_files
 from vidcap_jax.config_diff import ABSENT, as_saved, differences, with_added_keys
+from vidcap_jax.counts import counted
 from vidcap_jax.data import provenance
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.intervals import Interval
@@ -75,7 +76,8 @@ def _data(card: Card) -> list[str]:
   rows = [('name', meta['data']['name']), ('hash', meta['data']['hash'] or 'not recorded')]
   if manifest:
     for name, split in manifest.splits.items():
-      rows.append((f'split {name}', f'{split.videos:,} videos, {split.captions:,} captions'))
+      counts = counted(split.videos, 'video', ','), counted(split.captions, 'caption', ',')
+      rows.append((f'split {name}', ', '.join(counts)))
     files = [pathlib.PurePath(file).name for file in manifest.source.get('annotations', ())]
     rows.append(('captions', f'{", ".join(files)} (form {manifest.source.get("form", "unknown")})'))
   streams = [('stream', 'kind', 'extractor', 'version and weights', 'sampling')]
@@ -167,7 +169,9 @@ def _weakness(weakness: Weakness | None) -> list[str]:
   ]
   parts.append(_table(('video', 'CIDEr', 'caption', 'a reference'), rows, (0, 2, 3)))
   if weakness.categories:
-    categories = [f'{name} ({100 * mean:.1f}, {n} videos)' for name, n, mean in weakness.categories]
+    categories = [
+      f'{name} ({100 * mean:.1f}, {counted(n, "video")})' for name, n, mean in weakness.categories
+    ]
     parts.append(
       f'Categories with the lowest mean CIDEr, by their number: {", ".join(categories)}.'
     )

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from vidcap_jax import command_arguments, command_errors
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import ConfigError, DataError, UserError, VideoError, first_few
 from vidcap_jax.features import video_stills
 from vidcap_jax.features.picture_files import Source
@@ -74,7 +75,7 @@ def choose_ids(runs: Sequence[RunCaptions], ids: str | None, count: int) -> list
     if unknown := [video_id for video_id in chosen if video_id not in known]:
       raise DataError(
         f'--ids: {runs[0].path} has no captions of {first_few(unknown)}; it has '
-        f'{len(known)} videos, such as {first_few(list(known))}'
+        f'{counted(len(known), "video")}, such as {first_few(list(known))}'
       )
     return chosen
   differ = [i for i in known if len({run.captions[i] for run in runs}) > min(1, len(runs) - 1)]

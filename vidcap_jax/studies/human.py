@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vidcap_jax import command_arguments, command_errors
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.features import video, video_stills
 from vidcap_jax.features.picture_files import Source
@@ -61,7 +62,8 @@ def draw(options: argparse.Namespace) -> None:
     study = f'{output.absolute().name} {options.seed}'
     page = human_page.render(rater, rows, questions, media, study)
     (sheets / f'{rater}.html').write_text(page, encoding='utf-8')
-  print(f'{len(key.items)} sheets and pages of {len(drawn)} videos are in {sheets}')
+  counts = f'{counted(len(key.items), "sheet")} with pages, of {counted(len(drawn), "video")}'
+  print(f'written to {sheets}: {counts}')
   print(f'{output}/key.json has the order of the captions: keep it from raters')
 
 
@@ -132,7 +134,7 @@ def plot(result: Mapping[str, Any], key: Key, path: str) -> None:
   picture = figure(figsize=(2 + 1.8 * len(criteria), 3.4))
   panel = picture.subplots()
   bars(panel, criteria, heights, intervals)
-  about = f'{result["videos"]} videos, {result["raters"]} raters'
+  about = f'{counted(result["videos"], "video")}, {counted(result["raters"], "rater")}'
   panel.set(ylabel='share of answers' if compare else 'points', title=about)
   if not compare:
     panel.set_ylim(1, result['points'])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vidcap_jax import html_page
+from vidcap_jax.counts import counted
 from vidcap_jax.html_page import text
 from vidcap_jax.studies.human_sheets import NEITHER, Questions, header
 
@@ -117,7 +118,8 @@ def render(
     )
   task += ' Then save the file and send it back. Your answers are kept in this browser until then.'
   body = [
-    f'<h1>Captions <small>{text(rater)}, {len(rows)} videos</small></h1><p>{text(task)}</p>',
+    f'<h1>Captions <small>{text(rater)}, {counted(len(rows), "video")}</small></h1>'
+    f'<p>{text(task)}</p>',
     *(_section(row, questions, media.get(row['video_id'], Media())) for row in rows),
     '<footer><button id="save">Save the answers</button> <span id="count"></span></footer>',
   ]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from vidcap_jax.counts import counted
 from vidcap_jax.evaluation.intervals import mean_interval
 from vidcap_jax.studies.human_sheets import NEITHER, Answer, Key
 
@@ -99,7 +100,8 @@ def table(result: Mapping[str, Any]) -> str:
   """The scores as text."""
   rate = result['task'] == 'rate'
   scale, unit = (1.0, f'points of {result["points"]}') if rate else (100.0, 'per cent of answers')
-  lines = [f'{result["videos"]} videos, {result["raters"]} raters; {unit}, 95 % interval']
+  counts = f'{counted(result["videos"], "video")}, {counted(result["raters"], "rater")}'
+  lines = [f'{counts}; {unit}, 95 % interval']
   labels = next(iter(result['criteria'].values()))['runs']
   width = max(map(len, labels))
   for criterion, entry in result['criteria'].items():

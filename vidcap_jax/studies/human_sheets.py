@@ -14,6 +14,7 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import ConfigError, DataError, first_few
 from vidcap_jax.files import write_json
 from vidcap_jax.studies.run_captions import RunCaptions
@@ -125,7 +126,7 @@ def draw(
   if videos < 1:
     raise ConfigError(f'--videos={videos}: at least one')
   if videos > len(ids):
-    raise ConfigError(f'--videos={videos}: the runs have captions of {len(ids)} videos')
+    raise ConfigError(f'--videos={videos}: the runs have captions of {counted(len(ids), "video")}')
   if raters < 1:
     raise ConfigError(f'--raters={raters}: at least one')
   rng = random.Random(seed)

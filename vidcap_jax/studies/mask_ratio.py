@@ -27,6 +27,7 @@ from flax import linen as nn
 from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.counts import counted
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import SplitSource, VideoSource, open_split
@@ -323,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.metrics.split(','),
     log=lambda line: print(line, file=sys.stderr, flush=True),
   )
-  print(f'{result["checkpoint"]}, {options.split}, {result["videos"]} videos')
+  print(f'{result["checkpoint"]}, {options.split}, {counted(result["videos"], "video")}')
   print(table(result))
   if options.json:
     text = json.dumps(result, indent=1) + '\n'

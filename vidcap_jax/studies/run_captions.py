@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from vidcap_jax.annotations import caption_files
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.program_name import as_typed
 
@@ -52,7 +53,7 @@ def read(names: Sequence[str], split: str) -> list[RunCaptions]:
   for run in runs:
     if missing := [video_id for video_id in every_id if video_id not in run.captions]:
       raise DataError(
-        f'{run.path} lacks captions of {len(missing)} videos that another run has: '
+        f'{run.path} lacks captions of {counted(len(missing), "video")} that another run has: '
         f'{first_few(missing)}; evaluate all runs on the same data set and split'
       )
   return runs

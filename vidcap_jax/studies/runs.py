@@ -23,6 +23,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax import config_files, variants
 from vidcap_jax.config_diff import as_saved, differences, with_added_keys
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import results
 from vidcap_jax.evaluation.intervals import Interval
@@ -300,7 +301,7 @@ def _data_of(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
   changes = [
     f'{key}={now!r}' for key, now in report.get('decode', {}).items() if now != run_decode.get(key)
   ]
-  data = f'{report["data"]["name"]}, {report["videos"]} videos'
+  data = f'{report["data"]["name"]}, {counted(report["videos"], "video")}'
   return f'{data}; decoded with {", ".join(changes)}' if changes else data
 
 

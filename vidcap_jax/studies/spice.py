@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vidcap_jax import command_arguments, command_errors
+from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation.java import OPTIONS, MetricError, major_version, require_java, tail
 from vidcap_jax.files import check_output, write_json
@@ -119,8 +120,8 @@ def score(
       done = subprocess.run(command, capture_output=True, timeout=time_limit, cwd=jar.parent)
     except subprocess.TimeoutExpired:
       raise MetricError(
-        f'SPICE did not finish {len(ids)} captions within {time_limit:.0f} s; give more with '
-        '--time_limit=SECONDS'
+        f'SPICE did not finish {counted(len(ids), "caption")} within {time_limit:.0f} s; give more '
+        'with --time_limit=SECONDS'
       ) from None
     if done.returncode != 0 or not out.is_file():
       raise MetricError(f'SPICE failed (exit status {done.returncode}): {tail(done.stderr)}')
@@ -156,7 +157,9 @@ def read_output(text: str, ids: Sequence[str]) -> dict[str, dict[str, float | No
       f'is {JAR} version 1.0?'
     ) from None
   if missing := [video_id for video_id in ids if video_id not in scores]:
-    raise MetricError(f'the output of SPICE lacks {len(missing)} videos, first {missing[0]!r}')
+    raise MetricError(
+      f'the output of SPICE lacks {counted(len(missing), "video")}, first {missing[0]!r}'
+    )
   return scores
 
 
@@ -201,7 +204,7 @@ def plot(result: Mapping, path: str) -> None:
     label: [run['scores'][name]['mean'] for name in names] for label, run in result['runs'].items()
   }
   bars(panel, names, heights)
-  panel.set(ylabel='F-measure', title=f'SPICE and its parts, {result["videos"]} videos')
+  panel.set(ylabel='F-measure', title=f'SPICE and its parts, {counted(result["videos"], "video")}')
   picture.savefig(path, dpi=150)
 
 
@@ -213,7 +216,9 @@ def measure(options: argparse.Namespace) -> dict:
   limits = {'memory': options.memory, 'time_limit': options.time_limit}
   result: dict[str, Any] = {'split': options.split, 'videos': len(references), 'runs': {}}
   for run in runs:
-    print(f'SPICE of {run.label}: {len(references)} captions', file=sys.stderr, flush=True)
+    print(
+      f'SPICE of {run.label}: {counted(len(references), "caption")}', file=sys.stderr, flush=True
+    )
     by_video = score(jar, run.captions, references, **limits)
     entry = {'captions': str(run.path), 'scores': means(by_video), 'per_video': by_video}
     result['runs'][run.label] = entry

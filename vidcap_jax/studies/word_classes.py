@@ -22,6 +22,7 @@ import numpy as np
 from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.counts import counted
 from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.distributed import mesh
@@ -186,7 +187,7 @@ def table(label: str, result: Mapping, names: Mapping[str, Sequence[str]]) -> st
   classes = result['classes']
   shares = ', '.join(f'{c} {classes[c]["share"] or 0:.1%}' for c in CONTENT)
   lines = [
-    f'{label}: {result["captions"]} captions; of nouns, verbs and adjectives: {shares}',
+    f'{label}: {counted(result["captions"], "caption")}; of nouns, verbs and adjectives: {shares}',
     f'  top {len(result["top_words"])}: {result["top_nouns"]} nouns, {result["top_verbs"]} verbs: '
     + ', '.join(row['word'] for row in result['top_words']),
   ]
@@ -197,7 +198,7 @@ def table(label: str, result: Mapping, names: Mapping[str, Sequence[str]]) -> st
       weights = ''.join(f'  {w:.2f}' for w in means.get('weights', ()))
       lines.append(
         f'    {word_class:10} {means["entropy"]:6.3f} {means["share_of_largest"]:6.3f}{weights}'
-        f'  ({means["words"]} words)'
+        f'  ({counted(means["words"], "word")})'
       )
   return '\n'.join(lines)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 
+from vidcap_jax.counts import counted
 from vidcap_jax.distributed import activity
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.training.cost import cost_of_traced
@@ -165,7 +166,7 @@ class _Programs:
         self._submit(each)
       for function in self._behind:
         self._unreported.append(function.submit(self._compiler, arguments[0].params))
-      self._log(f'compiles {_programs(len(self._futures))} to train: this takes a while')
+      self._log(f'compiles {counted(len(self._futures), "program")} to train: this takes a while')
     elif key not in self._futures:
       self._log('compiling another step')
       self._submit(abstract(arguments))
@@ -211,10 +212,6 @@ def device_memory() -> Mapping[str, int] | None:
 
 def _key(arguments: tuple) -> tuple:
   return tuple((leaf.shape, leaf.dtype, leaf.sharding) for leaf in jax.tree.leaves(arguments))
-
-
-def _programs(count: int) -> str:
-  return '1 program' if count == 1 else f'{count} programs'
 
 
 def _compile(step: jax.stages.Wrapped, arguments: tuple) -> _Program:

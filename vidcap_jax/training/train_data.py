@@ -8,6 +8,7 @@ from etils import epath
 from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
+from vidcap_jax.counts import counted
 from vidcap_jax.data.key_frames import attach, lacking
 from vidcap_jax.data.order import TrainOrder
 from vidcap_jax.data.records import Video, VideoSource, open_split
@@ -109,11 +110,12 @@ def log_train_data(
   order, streams = data.order, stage.shape.streams
   if data.key_frames:
     log(f'key frames of {config.data.key_frames}: {lacking(data.key_frames, data.ids)}')
+  without = f'; {counted(order.without_captions, "video")} without captions'
   log(
-    f'{order.videos - order.without_captions} videos, {int(order.caption_counts.sum())} captions, '
-    f'vocabulary {len(stage.vocabulary)}; {order.steps_per_epoch} steps an epoch, '
-    f'{data.total_steps} in all'
-    + (f'; {order.without_captions} videos have no caption' if order.without_captions else '')
+    f'{counted(order.videos - order.without_captions, "video")}, '
+    f'{counted(int(order.caption_counts.sum()), "caption")}, '
+    f'vocabulary {len(stage.vocabulary)}; {counted(order.steps_per_epoch, "step")} an epoch, '
+    f'{data.total_steps} in all' + (without if order.without_captions else '')
   )
   if stage.vocabulary.leak_note:
     log(f'warning: {stage.vocabulary.leak_note}')
@@ -125,6 +127,6 @@ def log_train_data(
   empty = config.train.batch_size - order.videos
   if empty >= mesh.shape['data']:  # fewer may be needed to divide over the devices
     log(
-      f'train.batch_size={config.train.batch_size} is more than there are videos: {empty} rows of '
-      f'every batch stay empty; {config.train.batch_size - empty} is enough'
+      f'train.batch_size={config.train.batch_size} is more than there are videos, which leaves '
+      f'{counted(empty, "row")} of every batch empty; {config.train.batch_size - empty} is enough'
     )

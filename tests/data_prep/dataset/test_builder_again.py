@@ -27,7 +27,7 @@ def test_same_inputs_give_the_same_bytes(source):
   one, two = contents(source / 'out'), contents(source / 'again')
   assert one.keys() == two.keys()
   assert all(one[n] == two[n] for n in one if n != 'manifest.json')
-  for expected in ('train            3 videos, 4 captions', '1 captions: empty', first.hash):
+  for expected in ('train            3 videos, 4 captions', '1 caption: empty', first.hash):
     assert expected in done.stdout
 
 

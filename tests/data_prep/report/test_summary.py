@@ -32,5 +32,5 @@ def test_dropped_videos_are_counted_by_split_and_reason():
   bad, missing, unassigned = dropped_lines(manifest)
   assert '2 videos of train' in bad
   assert 'v1: a/v1.npy' in bad
-  assert '1 videos of train: no features in image' in missing
-  assert '1 videos: in no split' in unassigned
+  assert '1 video of train: no features in image' in missing
+  assert '1 video: in no split' in unassigned

@@ -76,7 +76,7 @@ def test_the_page_lists_every_kind_of_file():
   ('name', 'content', 'message'),
   [
     ('h.json', '{"v1": "a", "v1": "b"}', 'twice in one object: v1'),
-    ('h.json', [{'id': 'v1', 'caption': 'a'}] * 2, r'1 videos .*one caption: v1 \(2\)'),
+    ('h.json', [{'id': 'v1', 'caption': 'a'}] * 2, r'1 video .*one caption: v1 \(2\)'),
     ('h.json', {'v1': ['a', 'b'], 'v2': []}, r'2 videos .*one caption: v1 \(2\), v2 \(0\)'),
     ('h.json', '[{"id": "v1"}]', r'one caption: v1 \(0\)'),
     ('h.txt', 'v1\ta\nv1\tb\n', r'one caption: v1 \(2\)'),

@@ -50,7 +50,7 @@ def test_a_file_given_twice_is_an_error(tmp_path):
 def test_a_file_whose_captions_are_all_in_another_is_an_error(tmp_path):
   first = write(tmp_path / 'a.csv', 'video_id,caption\nv1,a man\nv2,a cat\nv1,a dog')
   second = write(tmp_path / 'b.csv', 'caption,video_id\na dog,v1\n')
-  with pytest.raises(DataError, match=f'{second}.*1 videos.*v1.*{first}'):
+  with pytest.raises(DataError, match=f'{second}.*1 video .*v1.*{first}'):
     read_annotations('csv', [first, second])
 
 
@@ -79,7 +79,7 @@ def test_captions_of_a_video_in_two_files_are_kept_and_counted(tmp_path):
     ('2', None, ['a man', 'a cat', 'a dog', 'a cat']),
   ]
   (note,) = found.notes
-  assert all(text in note for text in ('2 videos (1, 2)', first, second, '1 captions'))
+  assert all(text in note for text in ('2 videos (1, 2)', first, second, '1 caption '))
 
 
 def test_videos_and_captions_in_separate_files_are_not_noted(tmp_path):

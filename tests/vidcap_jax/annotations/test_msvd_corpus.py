@@ -29,7 +29,7 @@ def test_msvd_corpus(tmp_path):
     'in no named language': ['c_1_2'],
   }
   (note,) = found.notes
-  assert note.startswith('1 captions')
+  assert note.startswith('1 caption ')
   assert 'Cyrillic' in note
   assert note.endswith('corpus.csv: line 5)')
 

@@ -52,9 +52,7 @@ def test_folders_of_frames_and_pictures_and_videos(put):
     'v1': ['frame1.jpg', 'frame2.jpg', 'frame10.jpg'],
   }
   assert videos['v1'].rate == 25
-  assert describe(videos) == (
-    '1 video files, 2 videos from 4 pictures as frames, 2 single pictures'
-  )
+  assert describe(videos) == ('1 video file, 2 videos from 4 pictures as frames, 2 single pictures')
   assert describe({'b': videos['b']}) == ''
 
 

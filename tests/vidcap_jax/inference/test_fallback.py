@@ -130,7 +130,7 @@ def test_another_vocabulary_and_videos_without_features(run, tmp_path):
   assert filled[1]['caption'] == by_second[1]['caption']
   np.testing.assert_allclose(filled[1]['log_prob'], by_second[1]['log_prob'], rtol=1e-5)
   assert filled[1]['checkpoint'] == str(second.path)
-  assert 'videos lack the features of both' in results.summary(
+  assert 'without the features of both' in results.summary(
     {'references': False, 'videos': 5, 'distinct_captions': 5, 'fallback': report}
   )
 

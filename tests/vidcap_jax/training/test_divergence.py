@@ -20,7 +20,7 @@ def test_too_many_end_the_run(tiny_data, tmp_path, with_inf, capsys):
     divergence.Diverged, match=r'3 updates .* train.max_skipped=2; last at step 5 .*v0'
   ):
     tiny.run(config, tmp_path / 'work')
-  assert '9 rows of every batch stay empty; 7 is enough' in capsys.readouterr().out
+  assert '9 rows of every batch empty; 7 is enough' in capsys.readouterr().out
 
 
 def test_the_first_nan_is_named(tiny_data, tmp_path, with_inf, monkeypatch):
