@@ -74,6 +74,8 @@ class Run:
     stage: whose scores these are, if it is not the last one of the run; else ''.
     models: the number of checkpoints that make the captions together.
     folders: the workdirs of the seeds; without seeds the workdir.
+    signatures: split -> the signature of its scores, of the first seed; without those of results of
+      earlier versions.
   """
 
   workdir: pathlib.Path
@@ -85,6 +87,7 @@ class Run:
   stage: str = ''
   models: int = 1
   folders: tuple[pathlib.Path, ...] = ()
+  signatures: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def config_variant(source: str) -> ConfigVariant:
@@ -216,8 +219,8 @@ def _contains(run: ConfigDict, single: ConfigDict) -> bool:
 def _with_scores(run: Run, saved: Mapping[str, Any], stage: str) -> Run:
   """The run with the scores of a stage, '' for its last one; see ``results.folder``."""
   stage = '' if stage in results.scored_stages(ConfigDict(saved))[-1:] else stage
-  run = dataclasses.replace(run, stage=stage)
   by_seed = [_stage_reports(folder, stage) for folder in run.folders]
+  run = dataclasses.replace(run, stage=stage, signatures=_signatures(by_seed[0]))
   data = {split: _data_of(report, saved) for split, report in by_seed[0].items()}
   if run.folders == (run.workdir,):
     return dataclasses.replace(run, scores=_single_scores(by_seed[0]), data=data)
@@ -292,7 +295,21 @@ def _ensemble(folder: pathlib.Path, report: Mapping[str, Any]) -> Run:
   data = {split: _data_of(report, configs[0]) for split in reports}
   config = config_variant(f'{path}:{variant}')
   models = len(configs)
-  return Run(folder, config, changed, 1, _single_scores(reports), data, models=models)
+  signatures = _signatures(reports)
+  return Run(
+    folder,
+    config,
+    changed,
+    1,
+    _single_scores(reports),
+    data,
+    models=models,
+    signatures=signatures,
+  )
+
+
+def _signatures(reports: Mapping[str, Mapping]) -> dict[str, str]:
+  return {split: report['signature'] for split, report in reports.items() if 'signature' in report}
 
 
 def _data_of(report: Mapping[str, Any], saved: Mapping[str, Any]) -> str:

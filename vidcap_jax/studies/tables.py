@@ -143,7 +143,7 @@ def ensemble_command(row: Row, found: Sequence[runs.Run]) -> str:
 def render(table: Table, found: Sequence[runs.Run]) -> str:
   """The table as text, each row's runs below it, and the commands of its ensembles at the end."""
   lines: list[tuple[str, list[str], str]] = []  # name, a cell for each metric, remark
-  commands = []
+  commands, signatures = [], []
   group = None
   for row in table.rows:
     if (row.data, row.split) != group:
@@ -161,8 +161,11 @@ def render(table: Table, found: Sequence[runs.Run]) -> str:
       name = f'    run: {run.workdir.name if run.models == 1 else run.workdir}'
       name += f', {run.stage}' if run.stage else ''
       lines.append((name, cells, _about(run, row.split)))
+      if row.split in run.signatures:
+        signatures.append(f'{name.strip()}, {row.split}: {run.signatures[row.split]}')
+  signatures = ['', 'Signatures:', *dict.fromkeys(signatures)] if signatures else []
   text = [table.title, *filter(None, [table.note]), '', *_columns(lines)]
-  return '\n'.join([*text, *([''] if commands else []), *commands])
+  return '\n'.join([*text, *signatures, *([''] if commands else []), *commands])
 
 
 def _columns(lines: Sequence[tuple[str, Sequence[str], str]]) -> list[str]:
@@ -212,6 +215,7 @@ def as_json(tables: Sequence[Table], found: Sequence[runs.Run]) -> list[dict]:
           'workdir': str(run.workdir),
           'stage': run.stage,
           'data': run.data.get(row.split),
+          'signature': run.signatures.get(row.split),
           'seeds': run.seeds,
           'models': run.models,
           'changed': {key: now for key, (_, now) in run.changed.items()},

@@ -93,7 +93,8 @@ def test_figures_as_printed_in_the_papers(paper, number, name, data, figures):
 
 
 def test_a_run_is_listed_below_the_row_of_its_config(tmp_path, capsys):
-  scored(made(tmp_path / 'a', '/else/where/vatex_fusion.py:temporal'))
+  signed = {'signature': 'nrefs:10|videos:3'}
+  scored(made(tmp_path / 'a', '/else/where/vatex_fusion.py:temporal'), about=signed)
   scored(made(tmp_path / 'b', 'configs/vatex_fusion.py:variant=spatial', train__epochs=3.0))
   made(tmp_path / 'c', 'configs/vatex_fusion.py:vanilla')
   scored(made(tmp_path / 'd', 'configs/vatex_fusion.py:temporal,runlocal'))
@@ -121,6 +122,10 @@ def test_a_run_is_listed_below_the_row_of_its_config(tmp_path, capsys):
   assert rows[1]['published']['CIDEr'] == 78.5
   assert rows[2]['measured'][0]['changed'] == {'train.epochs': 3.0}
   assert rows[3]['measured'] == []
+  assert rows[1]['measured'][0]['signature'] == signed['signature']
+  assert rows[2]['measured'][0]['signature'] is None  # scored by an earlier version
+  (line,) = lines(text, 'run: a, val:')
+  assert line.endswith(signed['signature'])
 
 
 def test_seeds_give_mean_and_deviation(tmp_path):
