@@ -33,6 +33,8 @@ def _frame_keys(attention: Attention, decoded: Decoded) -> list[tuple[float, int
   """What identifies the frames of an attention: their time, or without times their row."""
   if 'frames' not in attention.axes.axes:
     return []
+  if decoded.pictures and not decoded.times:  # a picture, sampled several times
+    return [(-1.0, 0)] * attention.over('frames').shape[-1]
   times = decoded.times.get(attention.axes.stream, ())
   count = attention.over('frames').shape[-1]
   rows = [int(row) for row in attention.rows][:count]

@@ -140,8 +140,8 @@ def _list_of(kind: type) -> Callable[[str], tuple]:
 def import_libraries() -> None:
   """Imports what the server is made with; ModuleNotFoundError says which extra to install."""
   try:
-    import multipart  # noqa: F401
     import prometheus_client  # noqa: F401
+    import python_multipart  # noqa: F401
     import starlette  # noqa: F401
     import uvicorn  # noqa: F401
   except ModuleNotFoundError as error:

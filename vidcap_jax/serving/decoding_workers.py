@@ -12,6 +12,8 @@ import queue
 import resource
 import signal
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -80,8 +82,8 @@ class WorkerPool:
     for worker in started:
       try:
         worker.wait_until_ready()
-      except ApiError as error:
-        raise UserError(f'a worker process could not start: {error.message}') from None
+      except _Ended as ended:
+        raise UserError(f'a process that decodes files: {ended}; try fewer --workers') from None
       self._idle.put(worker)
 
   def submit(self, job: Job) -> 'Future[Decoded]':
@@ -141,12 +143,12 @@ class _Worker:
     self._compiled = 0
 
   def wait_until_ready(self) -> None:
-    """Waits for the answer to the start; ApiError or ``_Ended`` if it failed."""
+    """Waits for the answer to the start; ``_Ended`` if it failed."""
     if self._is_ready:
       return
     result, self._compiled = self._answer(START_SECONDS)
     if isinstance(result, ApiError):
-      raise _Ended('died', 'no_workers', f'a worker could not start: {result.message}')
+      raise _Ended('died', 'no_workers', f'it could not start: {result.message}')
     self._is_ready = True
 
   def ask(self, job: Job, seconds: float) -> tuple[Decoded | ApiError, int]:
@@ -158,16 +160,20 @@ class _Worker:
     return result, self._compiled - before
 
   def _answer(self, seconds: float) -> tuple[Decoded | ApiError, int]:
+    begin = time.monotonic()
+    limit = threading.Timer(seconds, self._process.kill)  # ends an answer that has begun, too
+    limit.start()
     try:
-      if not self._pipe.poll(seconds):
-        raise _Ended(
-          'timeout', 'decoding_timeout', f'decoding took longer than {seconds:g} seconds'
-        )
       return worker_messages.from_bytes(self._pipe.recv_bytes(worker_messages.MOST_BYTES))
     except (EOFError, OSError, ValueError):
+      if time.monotonic() - begin >= seconds:
+        text = f'decoding took longer than {seconds:g} seconds'
+        raise _Ended('timeout', 'decoding_timeout', text) from None
       self._process.join(1)
       cause = end_of(self._process.exitcode)
       raise _Ended('died', 'decoding_failed', f'it cannot be decoded; {cause}') from None
+    finally:
+      limit.cancel()
 
   def stop(self) -> None:
     self._process.kill()

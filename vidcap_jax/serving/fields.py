@@ -119,7 +119,7 @@ def _decoding(merged: Mapping[str, Any], is_beam_given: bool, programs: Programs
   """The program and its values for settings as of ``api.decoding.changes``."""
   saved = _defaults(programs)
   method, captions = merged['method'], merged.get('n_best', saved['n_best'])
-  beam = merged.get('beam', saved['beam'])
+  beam = merged['beam'] if is_beam_given else saved['beam']
   if not is_beam_given:  # as wide as for the captions
     beam = next((b for b in (beam, *programs.beams) if b >= captions), beam)
   if method == 'beam' and beam not in programs.beams:

@@ -135,21 +135,20 @@ class Programs:
       raise ConfigError(f'captions={captions}: this server makes at most {most} by this method')
     return fitting[0]
 
-  def compile(self, video: Video, done: Callable[[], None] = lambda: None) -> None:
+  def compile(self, video: Video) -> None:
     """Runs every program once.
 
     Args:
       video: any that fits the models.
-      done: called after each program.
     """
     for size in self.batch_sizes:
       for program in self.all_programs():
         values = tuple(float(self.setting(name)) for name in VALUES[program.method])
-        decoded = self.run([video] * size, [0] * size, Decoding(program, values))
-        done()
-      if self.has_attention:
-        self.explain([video] * size, [each[0].caption for each in decoded])
-        done()
+        self.run([video] * size, [0] * size, Decoding(program, values))
+      # A caption that was truncated has no room for EOS in the usual length: another shape.
+      for words in (1, self.members[0].length) if self.has_attention else ():
+        caption = ' '.join([self.members[0].vocabulary.words[-1]] * words)
+        self.explain([video] * size, [caption] * size)
 
   def setting(self, name: str) -> Any:
     """The checkpoint's value of a decoding setting."""

@@ -117,6 +117,7 @@ class _Server(uvicorn.Server):
       log_level='error',
       access_log=False,
       server_header=False,
+      proxy_headers=False,
       limit_concurrency=_CONNECTIONS,
       timeout_graceful_shutdown=options.shutdown_seconds,
     )

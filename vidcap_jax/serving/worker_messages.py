@@ -58,5 +58,5 @@ def from_bytes(data: bytes) -> tuple[Decoded | ApiError, int]:
     pictures = {float(time): str(uri) for time, uri in described['pictures']}
     notes = tuple(map(str, described['notes']))
     return Decoded(features, notes, times, pictures), compiled
-  except (KeyError, TypeError, AttributeError, OSError, zipfile.BadZipFile) as error:
+  except (LookupError, TypeError, AttributeError, EOFError, OSError, zipfile.BadZipFile) as error:
     raise ValueError(f'not a result of a worker: {error!r}') from None

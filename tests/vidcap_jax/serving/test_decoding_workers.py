@@ -1,0 +1,68 @@
+"""Worker processes: results, time limits, memory limits, and those that can't start."""
+
+import dataclasses
+
+import pytest
+
+from vidcap_jax.errors import UserError
+from vidcap_jax.serving import decoding_workers
+from vidcap_jax.serving.decoding_workers import Events, Job, WorkerPool
+from vidcap_jax.serving.errors import ApiError
+
+
+@pytest.fixture(scope='module')
+def counted():
+  return {'replaced': [], 'compiled': []}
+
+
+@pytest.fixture(scope='module')
+def pool(service, counted):
+  """One worker."""
+  events = Events(counted['replaced'].append, counted['compiled'].append)
+  made = WorkerPool(service.source, 1, 2**30, events)
+  made.start()
+  yield made
+  made.close()
+
+
+def test_a_file_is_read(pool, workspace, counted):
+  decoded = pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4', with_pictures=True)).result()
+  assert {*decoded.features} == {*decoded.times} == {'image'}
+  assert decoded.pictures
+  assert counted == {'replaced': [], 'compiled': [0]}
+
+
+def test_errors_are_those_of_the_file(pool, tmp_path):
+  (tmp_path / '0.png').write_bytes(b'\x89PNG\r\n\x1a\n')
+  with pytest.raises(ApiError, match=r'mine\.png') as error:
+    pool.submit(Job(tmp_path / '0.png', 'mine.png')).result()
+  assert error.value.code == 'bad_file'
+
+
+def test_a_worker_that_takes_too_long_is_replaced(pool, workspace, counted, monkeypatch):
+  monkeypatch.setattr(pool, '_seconds', 0.0)
+  with pytest.raises(ApiError, match=r'mine\.mp4.* 0 seconds') as error:
+    pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result()
+  assert (error.value.status, error.value.code) == (422, 'decoding_timeout')
+  assert counted['replaced'] == ['timeout']
+  monkeypatch.undo()
+  assert pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result().features
+
+
+def test_a_worker_that_can_not_start(service):
+  (stream,) = service.source.provenance.streams
+  unknown = dataclasses.replace(stream, extractor='gone')
+  provenance = dataclasses.replace(service.source.provenance, streams=(unknown,))
+  pool = WorkerPool(dataclasses.replace(service.source, provenance=provenance), 1, 2**30)
+  with pytest.raises(UserError, match='gone'):
+    pool.start()
+  pool.close()
+
+
+def test_the_limit_of_memory_counts_from_the_start(monkeypatch):
+  limits = {}
+  monkeypatch.setattr(decoding_workers.resource, 'setrlimit', limits.__setitem__)
+  decoding_workers._limit_memory(2**30)
+  data, core = (getattr(decoding_workers.resource, f'RLIMIT_{name}') for name in ('DATA', 'CORE'))
+  assert limits[core] == (0, 0)
+  assert limits[data][0] > 2**30

@@ -1,0 +1,185 @@
+"""Damaged, wrong and hostile uploads get a clear answer, and don't disturb a good request."""
+
+import concurrent.futures
+import io
+import pickle
+import random
+import struct
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+
+from tests.http_forms import Part, parts_of, post
+
+SEED = 20
+
+
+def png(width: int, height: int, data: bytes = b'') -> bytes:
+  """A PNG that declares a size, with correct checksums."""
+
+  def chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = zlib.crc32(kind + content)
+    return struct.pack('>I', len(content)) + kind + content + struct.pack('>I', checksum)
+
+  header = struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0)
+  chunks = chunk(b'IHDR', header), chunk(b'IDAT', zlib.compress(data)), chunk(b'IEND', b'')
+  return b'\x89PNG\r\n\x1a\n' + b''.join(chunks)
+
+
+def npy(header: str, data: bytes = b'', version: bytes = b'\x01\x00') -> bytes:
+  text = header.encode() + b'\n'
+  size = struct.pack('<H' if version == b'\x01\x00' else '<I', len(text))
+  return b'\x93NUMPY' + version + size + text + data
+
+
+def descr(shape: str, dtype: str = '<f4') -> str:
+  return f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}, }}"
+
+
+class Evil:
+  def __reduce__(self):
+    return (print, ('code of a stranger runs',))
+
+
+def saved(array, **settings) -> bytes:
+  file = io.BytesIO()
+  np.save(file, array, **settings)
+  return file.getvalue()
+
+
+PLAYLISTS = {
+  'a.mp4': b'#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n',
+  'b.mp4': b'ffconcat version 1.0\nfile /etc/passwd\n',
+  'c.avi': (
+    b'RIFF\x00\x00\x00\x00AVI <MPD xmlns="urn:mpeg:dash:schema:mpd:2011" profiles="urn:mpeg:dash:'
+    b'profile:isoff-on-demand:2011"><BaseURL>file:///etc/passwd</BaseURL></MPD>'
+  ),
+  'd.sdp': b'v=0\no=- 0 0 IN IP4 127.0.0.1\ns=x\nc=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\n',
+  'e.svg': b'<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>',
+  'f.eps': b'%!PS-Adobe-3.0 EPSF-3.0\n(/etc/passwd) (r) file run\n',
+}
+
+
+def hostile_files(samples: dict[str, bytes]) -> list[tuple[str, bytes]]:
+  """Files that can't be captioned."""
+  rng = random.Random(SEED)
+  files = [*PLAYLISTS.items()]
+  files += [('empty.mp4', b''), ('text.mp4', b'no video'), ('page.png', b'<html>' * 99)]
+  for size in ((100_000, 100_000), (2**31 - 1, 2**31 - 1), (30_000_000, 1), (0, 0)):
+    files.append((f'{size[0]}.png', png(*size)))
+  files.append(('bomb.png', png(20_000, 20_000, bytes(2**22))))
+  archive = io.BytesIO()
+  with zipfile.ZipFile(archive, 'w', zipfile.ZIP_DEFLATED) as archived:
+    archived.writestr('x', bytes(10**6))
+  files += [('a.zip', archive.getvalue()), ('a.pkl', pickle.dumps(Evil())), ('a.elf', b'\x7fELF')]
+  for name, content in samples.items():
+    for _ in range(9):  # cut before any frame is complete
+      files.append((name, content[: rng.randrange(4, min(200, len(content) // 4))]))
+    for _ in range(9):  # the right beginning, and noise
+      kept = rng.randrange(12, 32)
+      files.append((name, content[:kept] + rng.randbytes(rng.randrange(1, 5000))))
+    files.append((name, bytes(len(content))))
+    files.append((f'../../{name}\r\n<script>', content[:20] + b'\xff' * 1000))
+  return files
+
+
+def hostile_features() -> list[bytes]:
+  """Features in NumPy's format, or what pretends to be."""
+  good = saved(np.ones((3, 128), np.float32))
+  data = bytes(3 * 128 * 4)
+  return [
+    *(b'', b'\x93NUMPY', good[:40], good[:-4], good + b'x', b'not an array', pickle.dumps(Evil())),
+    saved(np.array([Evil()], object), allow_pickle=True),
+    saved(np.array(['text'])),
+    saved(np.ones((3, 128), complex)),
+    saved(np.ones((3, 128), bool)),
+    saved(np.zeros((3, 128), [('a', 'f4'), ('b', 'O')])),
+    saved(np.ones((3, 127), np.float32)),
+    saved(np.ones(128, np.float32)),
+    saved(np.float32(1)),
+    saved(np.ones((0, 128), np.float32)),
+    saved(np.full((3, 128), np.nan, np.float32)),
+    saved(np.full((3, 128), np.inf, np.float32)),
+    saved(np.full((3, 128), 1e30, np.float32)),
+    npy(descr('(1000000000000, 128)'), data),
+    npy(descr('(-3, -128)'), data),
+    npy(descr(f'({2**63}, {2**63})'), data),
+    npy(descr('(3, 128)', '|O'), data),
+    npy(descr('(3, 128)', '<f4'), data, b'\x09\x00'),
+    npy('{' * 500, data),
+    npy('-' * 60_000 + '1', data),
+    npy("__import__('os').system('true')", data),
+    npy(descr('(3, 128)') + ' ' * 100_000, data, b'\x02\x00'),
+    npy(descr(f'({"1, " * 100})'), bytes(4)),
+  ]
+
+
+@pytest.fixture(scope='module')
+def samples(workspace, tmp_path_factory) -> dict[str, bytes]:
+  """Good files of several formats."""
+  from PIL import Image
+
+  from tests.video_files import ramp, write_video
+
+  folder = tmp_path_factory.mktemp('samples')
+  write_video(folder / 'a.mkv', ramp(8), container='matroska')
+  write_video(folder / 'a.avi', ramp(8), container='avi')
+  write_video(folder / 'a.ts', ramp(8), container='mpegts', codec='mpeg2video')
+  rng = np.random.default_rng(0)
+  noise = Image.fromarray(rng.integers(0, 255, (64, 64, 3), np.uint8))
+  for ending in ('png', 'jpg', 'webp'):
+    noise.save(folder / f'a.{ending}')
+  found = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+  return {'a.mp4': (workspace / 'clip.mp4').read_bytes(), **found}
+
+
+def test_each_gets_a_clear_answer(server, samples):
+  good = parts_of([('a.mp4', samples['a.mp4'])])
+  expected = post(server.url, good).json['results'][0]
+  forms: list[list[Part]] = [parts_of([file]) for file in hostile_files(samples)]
+  forms += [[('features.image', 'a.npy', content)] for content in hostile_features()]
+  assert len(forms) >= 180
+  replaced = [f'vidcap_workers_replaced_total{{reason="{why}"}}' for why in ('died', 'timeout')]
+  before = [server.metric(name) for name in replaced]
+
+  def send(number):
+    if number % 20 == 0:
+      answer = post(server.url, good)
+      assert answer.status == 200
+      return answer.json['results'][0] == expected
+    return post(server.url, forms[number])
+
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    answers = list(pool.map(send, range(len(forms))))
+  for number, answer in enumerate(answers):
+    shown = f'{number}: {forms[number][0][1]}'
+    if answer is True:
+      continue
+    assert answer is not False, f'{shown}: a good request got another caption'
+    assert answer.status in (400, 413, 415, 422), f'{shown}: {answer.status} {answer.body[:300]}'
+    assert answer.json['error']['message']
+    assert str(server.temp).encode() not in answer.body
+    assert b'Traceback' not in answer.body
+  assert [server.metric(name) for name in replaced] == before
+  assert server.uploads() == []
+  log = server.log.read_text()
+  assert 'code of a stranger' not in log
+  assert 'Traceback' not in log
+
+
+def test_flipped_bits_get_captions_or_a_clear_answer(server, samples):
+  rng = random.Random(SEED)
+  files = []
+  for name, content in samples.items():
+    for _ in range(4):
+      damaged = bytearray(content)
+      for _ in range(rng.choice((1, 8, 64))):
+        damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+      files.append((name, bytes(damaged)))
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    answers = list(pool.map(lambda file: post(server.url, parts_of([file])), files))
+  for answer in answers:
+    assert answer.status == 200 or 400 <= answer.status < 500, answer.body
+  assert server.uploads() == []
