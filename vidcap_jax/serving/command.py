@@ -5,6 +5,7 @@ curl -F file=@clip.mp4 -F captions=3 http://127.0.0.1:8080/v1/captions
 """
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,35 +28,28 @@ docs/serving.md explains the API, limits, and how to put a proxy in front."""
 
 def make_parser() -> argparse.ArgumentParser:
   """The command's arguments."""
-  defaults, capacity = Limits(), Capacity()
   parser = argparse.ArgumentParser(
     prog=program_name('vidcap_jax.serving.command'),
     description='Serves captions: a page in the browser, and an API over HTTP.',
     epilog=EPILOG,
     formatter_class=argparse.RawDescriptionHelpFormatter,
   )
-  add = parser.add_argument
+  _add_model(parser.add_argument)
+  _add_address(parser.add_argument)
+  _add_limits(parser)
+  return parser
+
+
+def _add_model(add: Callable[..., Any]) -> None:
+  """Flags of the checkpoint, and of what is compiled for it."""
   add(
-    *('--checkpoint', '--checkpoints'),
+    '--checkpoint',
     required=True,
     type=_list_of(str),
     metavar='DIR[,DIR]',
     help='workdir, or step folder RUN/checkpoints/STAGE/STEP; several make an ensemble',
   )
   add('--weights', type=_list_of(float), metavar='W,W', help='of an ensemble (default: equal)')
-  add('--port', type=int, default=8080, help='to listen on; 0: any free one (default: %(default)s)')
-  add(
-    '--host',
-    default='127.0.0.1',
-    help='address to listen on (default: %(default)s, for this machine only; 0.0.0.0: all)',
-  )
-  add(
-    '--allowed_hosts',
-    type=_list_of(str),
-    default=(),
-    metavar='NAME[,NAME]',
-    help='names by which browsers reach the server, as behind a proxy',
-  )
   add(
     '--decode',
     action='append',
@@ -73,39 +67,51 @@ def make_parser() -> argparse.ArgumentParser:
   add(
     '--batch_sizes',
     type=_list_of(int),
-    default=capacity.batch_sizes,
+    default=Capacity().batch_sizes,
     metavar='N[,N]',
     help='videos captioned at a time; each size is compiled (default: 1,8)',
   )
-  _add_number(parser, '--captions', 'most captions of a video', defaults.captions)
-  _add_number(parser, '--workers', 'processes that decode files', capacity.workers)
-  _add_number(parser, '--requests', 'at work or waiting; more get 429', capacity.requests)
-  _add_number(
-    parser,
-    '--worker_mb',
-    "megabytes that a file may take of a worker's memory",
-    capacity.worker_bytes // MEGABYTE,
-  )
-  _add_number(
-    parser, '--upload_mb', 'most megabytes of a request', defaults.upload_bytes // MEGABYTE
-  )
-  _add_number(parser, '--files', 'most files of a request', defaults.files)
-  seconds = {
-    '--clip_seconds': ('longest clip', defaults.clip_seconds),
-    '--upload_seconds': ('longest upload', defaults.upload_seconds),
-    '--decoding_seconds': ('longest time to decode a file', defaults.decoding_seconds),
-    '--captioning_seconds': (
-      'longest time in the queue and captioned',
-      defaults.captioning_seconds,
-    ),
-    '--shutdown_seconds': ('for requests at work when the server is stopped', 60.0),
-  }
-  for flag, (about, default) in seconds.items():
-    _add_number(parser, flag, f'seconds: {about}', default)
+
+
+def _add_address(add: Callable[..., Any]) -> None:
+  """Flags of where the server listens, and who may use it."""
+  add('--port', type=int, default=8080, help='to listen on; 0: any free one (default: %(default)s)')
   add(
+    '--host',
+    default='127.0.0.1',
+    help='address to listen on (default: %(default)s, for this machine only; 0.0.0.0: all)',
+  )
+  add(
+    '--allowed_hosts',
+    type=_list_of(str),
+    default=(),
+    metavar='NAME[,NAME]',
+    help='names by which browsers reach the server, as behind a proxy',
+  )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+  """Flags of ``Limits`` and ``Capacity``."""
+  limits, capacity = Limits(), Capacity()
+  worker_mb, upload_mb = (n // MEGABYTE for n in (capacity.worker_bytes, limits.upload_bytes))
+  numbers = {
+    '--captions': ('most captions of a video', limits.captions),
+    '--workers': ('processes that decode files', capacity.workers),
+    '--requests': ('at work or waiting; more get 429', capacity.requests),
+    '--worker_mb': ("megabytes that a file may take of a worker's memory", worker_mb),
+    '--upload_mb': ('most megabytes of a request', upload_mb),
+    '--files': ('most files of a request', limits.files),
+    '--clip_seconds': ('seconds of the longest clip', limits.clip_seconds),
+    '--upload_seconds': ('seconds until a request has arrived', limits.upload_seconds),
+    '--decoding_seconds': ('seconds until a file is decoded', limits.decoding_seconds),
+    '--captioning_seconds': ('seconds until a video is captioned', limits.captioning_seconds),
+    '--shutdown_seconds': ('seconds for requests at work when the server is stopped', 60.0),
+  }
+  for flag, (about, default) in numbers.items():
+    _add_number(parser, flag, about, default)
+  parser.add_argument(
     '--temp', metavar='DIR', help="folder for uploads while they are read (default: the system's)"
   )
-  return parser
 
 
 def _add_number(parser: argparse.ArgumentParser, flag: str, about: str, default: float) -> None:
@@ -158,6 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
   for flag in ('beams', 'batch_sizes'):
     if any(number < 1 for number in getattr(given, flag)):
       raise UserError(f'--{flag}: give numbers from 1 on')
+  if given.temp is not None and not os.path.isdir(given.temp):
+    raise UserError(f'--temp={given.temp}: no such folder')
   import_libraries()
   from vidcap_jax.serving import server
 

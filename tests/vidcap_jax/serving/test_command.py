@@ -27,7 +27,7 @@ def test_the_help_has_examples(vidcap):
   'flag',
   [
     *('--port=x', '--workers=0', '--upload_mb=-1', '--clip_seconds=nan', '--beams=2,x'),
-    *('--batch_sizes=0', '--beems=2'),
+    *('--batch_sizes=0', '--beems=2', '--temp=gone'),
   ],
 )
 def test_unsuitable_flags(flag, capsys):
