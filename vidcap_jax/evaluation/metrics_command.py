@@ -15,6 +15,7 @@ from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import meteor, scoring
 from vidcap_jax.evaluation.intervals import Interval
+from vidcap_jax.evaluation.java import PROGRAMS
 from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
@@ -54,6 +55,13 @@ def make_parser() -> argparse.ArgumentParser:
     default='numpy',
     help='programs for BLEU, ROUGE-L and CIDEr, which agree to 1e-9 (default: %(default)s)',
   )
+  for flag, what in (('--tokenizer', 'PTB tokenizing'), ('--meteor', 'METEOR')):
+    parser.add_argument(
+      flag,
+      choices=PROGRAMS,
+      default='auto',
+      help=f'what computes {what}, with the same result (default: java if there is one, or python)',
+    )
   return parser
 
 

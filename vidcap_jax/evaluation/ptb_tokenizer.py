@@ -1,10 +1,19 @@
-"""Words as the metrics compare them, by the PTB tokeniser of pycocoevalcap."""
+"""Words as the metrics compare them, by pycocoevalcap's PTB tokeniser or the same in Python."""
 
 import subprocess
 from collections.abc import Sequence
 
 from vidcap_jax.data.tokenizers import normalize, without_joiners
-from vidcap_jax.evaluation.java import OPTIONS, MetricError, packaged, require_java, sanitise, tail
+from vidcap_jax.evaluation import ptb_lexer
+from vidcap_jax.evaluation.java import (
+  OPTIONS,
+  MetricError,
+  choose_program,
+  packaged,
+  require_java,
+  sanitise,
+  tail,
+)
 
 # Tokens that the usual evaluation scripts drop after tokenising. They list brackets in upper case,
 # but the text is lower case by then, so '-lrb-' stays. Dropping it would change published scores.
@@ -16,26 +25,43 @@ PUNCTUATION = frozenset(
 TOKENISER_SECONDS = 900.0
 
 
-def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> list[str]:
-  """Captions as the metrics compare them: PTB tokens, lower-cased, without punctuation.
+# The names of the programs with their versions, as signatures have them.
+VERSIONS = {'java': 'ptb-3.4.1', 'python': 'ptb-3.4.1-python'}
 
-  One Java process takes all captions on its standard input, so nothing is written to disk.
+
+def tokenize(
+  captions: Sequence[str], time_limit: float = TOKENISER_SECONDS, program: str = 'auto'
+) -> list[str]:
+  """Captions as the metrics compare them: PTB tokens, lower-cased, without punctuation.
 
   Args:
     captions: any text; it is normalized and sanitised first.
-    time_limit: seconds for the whole run.
+    time_limit: seconds for the whole run in Java.
+    program: one of ``java.PROGRAMS``.
 
   Returns:
     For each caption its tokens, joined by spaces; '' if it has only punctuation.
 
   Raises:
-    MetricError: Java is missing, failed, or ran over the time limit.
+    ConfigError: an unknown program.
+    MetricError: Java is missing but asked for, failed, or ran over the time limit.
   """
   if not captions:
     return []
+  texts = [sanitise(without_joiners(normalize(c))) for c in captions]
+  if choose_program('tokenizer', program) == 'java':
+    lines = _run_java(texts, time_limit)
+  else:
+    lines = [' '.join(tokens) for tokens in ptb_lexer.lex(texts)]
+  # Only at spaces: a token may contain a no-break space ('1 1/2').
+  return [' '.join(w for w in line.rstrip().split(' ') if w not in PUNCTUATION) for line in lines]
+
+
+def _run_java(captions: Sequence[str], time_limit: float) -> list[str]:
+  """The tokens of each caption by one Java process, which reads them on its standard input."""
   command = [require_java(), *OPTIONS, '-cp', packaged('tokenizer', 'stanford-corenlp-3.4.1.jar')]
   command += ['edu.stanford.nlp.process.PTBTokenizer', '-preserveLines', '-lowerCase']
-  text = ''.join(sanitise(without_joiners(normalize(c))) + '\n' for c in captions)
+  text = ''.join(caption + '\n' for caption in captions)
   try:
     done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=time_limit)
   except subprocess.TimeoutExpired:
@@ -48,5 +74,4 @@ def tokenize(captions: Sequence[str], time_limit: float = TOKENISER_SECONDS) -> 
       f'the PTB tokeniser gave {len(lines)} lines for {len(captions)} captions '
       f'(exit status {done.returncode}): {tail(done.stderr)}'
     )
-  # Only at spaces: a token may contain a no-break space ('1 1/2').
-  return [' '.join(w for w in line.rstrip().split(' ') if w not in PUNCTUATION) for line in lines]
+  return lines

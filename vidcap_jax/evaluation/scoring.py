@@ -12,7 +12,7 @@ from vidcap_jax.errors import DataError, first_few
 from vidcap_jax.evaluation import meteor, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
-from vidcap_jax.evaluation.java import require_java
+from vidcap_jax.evaluation.java import choose_program
 from vidcap_jax.evaluation.metrics import (
   METRICS,
   ScoreDetails,
@@ -22,9 +22,11 @@ from vidcap_jax.evaluation.metrics import (
   check_references,
   check_scorers,
   different_note,
+  java_notes,
   prepare_references,
   score_details,
   split_words,
+  start_meteor,
 )
 from vidcap_jax.evaluation.signature import Signature
 from vidcap_jax.evaluation.zero_scores import zero_notes
@@ -46,6 +48,8 @@ class Options:
   by_character: bool = False
   meteor_time_limit: float = meteor.TIME_LIMIT
   scorers: str = 'numpy'
+  tokenizer: str = 'auto'
+  meteor: str = 'auto'
   signature: str | None = None
 
 
@@ -88,7 +92,7 @@ def score_captions(
     DataError: files that can't be read, videos that don't fit together, or scores that will not
       have the signature of the options.
     ConfigError: an unknown metric, unknown scorers, or a signature of another form.
-    MetricError: there is no Java, or a scoring program failed.
+    MetricError: a scoring program failed, or there is no Java where the options ask for it.
   """
   wanted = _checked({'--hypotheses': hypotheses}, references, options)
   captions = _read_captions(hypotheses)
@@ -138,7 +142,8 @@ def _checked(
   check_metrics(options.metrics)
   check_scorers(options.scorers)
   wanted = None if options.signature is None else signature.read(options.signature)
-  require_java()
+  choose_program('--tokenizer', options.tokenizer)
+  choose_program('--meteor', options.meteor)
   return wanted
 
 
@@ -168,14 +173,19 @@ def _score(
   own_signature = _signature_of(references, by_video, options)
   if wanted is not None:
     signature.check(wanted, own_signature, log)
+  for note in java_notes() if 'auto' in (options.tokenizer, options.meteor) else ():
+    log(note)
   split = functools.partial(split_words, by_character=options.by_character)
   for note in zero_notes(list(by_video.values()), options.metrics, split):
     log(note)
   with contextlib.ExitStack() as stack:
     process = None
     if 'METEOR' in options.metrics:  # it starts while references are tokenised
-      process = stack.enter_context(meteor.Meteor(options.meteor_time_limit))
-    prepared = prepare_references(by_video, by_character=options.by_character)
+      process = start_meteor(options.meteor, options.meteor_time_limit)
+      stack.enter_context(process)
+    prepared = prepare_references(
+      by_video, by_character=options.by_character, tokenizer=options.tokenizer
+    )
     if prepared.different:
       log(different_note(prepared))
     details = [
@@ -195,6 +205,7 @@ def _signature_of(
     by_video,
     by_character=options.by_character,
     scorers=options.scorers,
+    tokenizer=options.tokenizer,
     split=options.split or '',
     data_hash=read_manifest(references).hash if data_set and not options.format else '',
   )

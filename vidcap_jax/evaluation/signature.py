@@ -20,7 +20,8 @@ from typing import Any
 from vidcap_jax import __version__
 from vidcap_jax.data.tokenizers import normalize, without_joiners
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation.java import sanitise
+from vidcap_jax.evaluation import ptb_tokenizer
+from vidcap_jax.evaluation.java import choose_program, sanitise
 from vidcap_jax.files import check_input, read_json
 
 HASH_DIGITS = 12
@@ -161,6 +162,7 @@ def of_captions(
   *,
   by_character: bool = False,
   scorers: str = 'numpy',
+  tokenizer: str = 'auto',
   split: str = '',
   data_hash: str = '',
   decode: Mapping[str, Any] | None = None,
@@ -171,13 +173,14 @@ def of_captions(
     references: each video's captions, before tokenising.
     by_character: whether Chinese is compared by character.
     scorers: a key of ``metrics.SCORERS``.
+    tokenizer: one of ``java.PROGRAMS``.
     split: its name; '' where it has none.
     data_hash: of the data set; '' for references from elsewhere.
     decode: a config's ``decode`` section; None for captions of unknown origin.
   """
   return Signature(
     **_counts(references),
-    tok=tokenizer_name(by_character),
+    tok=tokenizer_name(by_character, tokenizer),
     scorers=_scorers(scorers),
     df='references',
     split=split,
@@ -201,9 +204,15 @@ def of_retrieval(
   )
 
 
-def tokenizer_name(by_character: bool) -> str:
-  """The tokenizer and its version, as signatures have them."""
-  return 'ptb-3.4.1' + ('+characters' if by_character else '')
+def tokenizer_name(by_character: bool, tokenizer: str = 'auto') -> str:
+  """The tokenizer and its version, as signatures have them.
+
+  Args:
+    by_character: whether Chinese is compared by character.
+    tokenizer: one of ``java.PROGRAMS``.
+  """
+  name = ptb_tokenizer.VERSIONS[choose_program('tokenizer', tokenizer)]
+  return name + ('+characters' if by_character else '')
 
 
 def _scorers(name: str) -> str:

@@ -99,7 +99,7 @@ def collect(
 
   Raises:
     UserError: the checkpoint is in no workdir.
-    MetricError: there is no Java, or scoring failed.
+    MetricError: scoring failed.
   """
   folder = pathlib.Path(results.folder_of(restored))
   found = sorted(folder.glob('*/metrics.json'))
@@ -147,9 +147,8 @@ def _with_scores(
   """The card with intervals of every split with captions, and the weakness of one."""
   if not captions:
     return card
-  metrics.require_java()
   intervals, weakness = {}, None
-  with meteor.Meteor() as process:
+  with metrics.start_meteor('auto', meteor.TIME_LIMIT) as process:
     for split, hypotheses in captions.items():
       log(f'scoring {counted(len(hypotheses), "caption")} of {split} for each video')
       videos = read_texts(open_split(directory, split))

@@ -35,9 +35,7 @@ from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import evaluate, metrics
-from vidcap_jax.evaluation.java import require_java
-from vidcap_jax.evaluation.meteor import Meteor
+from vidcap_jax.evaluation import evaluate, meteor, metrics
 from vidcap_jax.files import check_output
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.layers.attention import Edit
@@ -169,10 +167,13 @@ def measure(
   unchanged = dict.fromkeys(all_parts, 0.0)
 
   with contextlib.ExitStack() as stack:
-    meteor = stack.enter_context(Meteor()) if 'METEOR' in metric_names else None
+    process = None
+    if 'METEOR' in metric_names:
+      process = metrics.start_meteor('auto', meteor.TIME_LIMIT)
+      stack.enter_context(process)
 
     def scores_at(ratios: Mapping[str, float]) -> dict[str, float]:
-      return metrics.score(caption(ratios), references, metric_names, meteor_process=meteor)[0]
+      return metrics.score(caption(ratios), references, metric_names, meteor_process=process)[0]
 
     original = scores_at(unchanged)
     log(f'unchanged: {_line(original)}')
@@ -226,7 +227,6 @@ def _split_references(
   videos = list(pipeline.read_texts(source, restored.config.data.threads))
   if not any(video.captions for video in videos):
     raise DataError(f'split {split!r} of {directory} has no references to score captions with')
-  require_java()
   references = metrics.prepare_references(
     {video.video_id: list(video.captions) for video in videos},
     by_character=restored.vocabulary.by_character,

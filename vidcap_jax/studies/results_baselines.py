@@ -66,7 +66,7 @@ def collect(rows: Sequence[Row], compute: bool, log: Callable[[str], None]) -> B
   if not compute:
     return found
   with contextlib.ExitStack() as stack:
-    process: list[meteor.Meteor] = []
+    process: list[metrics.AnyMeteor] = []
     for (row, member, split), scores in zip(pairs, kept):
       wanted = _wanted(found, member, split, scores)
       if not wanted:
@@ -74,7 +74,8 @@ def collect(rows: Sequence[Row], compute: bool, log: Callable[[str], None]) -> B
       try:
         sources = _open(member, split)
         if not process:
-          process.append(stack.enter_context(meteor.Meteor()))
+          process.append(metrics.start_meteor('auto', meteor.TIME_LIMIT))
+          stack.enter_context(process[0])
         log(f'{row.name}, {member.stage}, {split}: scoring {", ".join(wanted)}')
         scores = {**scores, **_compute(sources, member, split, wanted, process[0])}
         write_json(_file(member, split), {'of': _origin(member, split), **scores}, False)
@@ -147,7 +148,7 @@ def _compute(
   member: Trained,
   split: str,
   wanted: Sequence[str],
-  process: meteor.Meteor,
+  process: metrics.AnyMeteor,
 ) -> dict[str, dict[str, Any]]:
   """Name -> what the baseline is of, and its scores."""
   restored, source, training = sources

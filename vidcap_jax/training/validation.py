@@ -123,14 +123,12 @@ def _caption_validator(
 ) -> Validator:
   """params -> scores of the captions that a model makes; see ``make_validator``."""
   from vidcap_jax.evaluation import metrics
-  from vidcap_jax.evaluation.java import require_java
 
   check_scores(config.eval, stage.module)
   vocabulary = stage.vocabulary
   ids = [video.video_id for video in texts]
   references = None
   if is_main():
-    require_java()
     references = metrics.prepare_references(
       {v.video_id: list(v.captions) for v in texts}, by_character=vocabulary.by_character
     )

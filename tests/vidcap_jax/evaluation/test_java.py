@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import java
 
 
@@ -29,6 +30,15 @@ def test_the_path_of_a_broken_java_is_in_the_error(fake_java):
   with pytest.raises(java.MetricError, match=f'not working: {broken}') as error:
     java.require_java()
   assert 'pip install "vidcap_jax[metrics]"' in str(error.value)
+
+
+def test_auto_is_java_where_there_is_one(fake_java):
+  assert java.choose_program('--meteor', 'auto') == 'python'
+  fake_java('')
+  assert java.choose_program('--meteor', 'auto') == 'java'
+  assert java.choose_program('--meteor', 'python') == 'python'
+  with pytest.raises(ConfigError, match='--meteor.*perl'):
+    java.choose_program('--meteor', 'perl')
 
 
 @pytest.mark.parametrize(

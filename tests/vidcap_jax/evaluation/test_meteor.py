@@ -100,7 +100,7 @@ def test_an_error_of_another_metric_ends_a_hanging_meteor(fake_java, monkeypatch
   from vidcap_jax.evaluation import metrics, ptb_tokenizer
 
   fake_java('time.sleep(60)')
-  monkeypatch.setattr(ptb_tokenizer, 'tokenize', lambda captions: list(captions))
+  monkeypatch.setattr(ptb_tokenizer, 'tokenize', lambda captions, **_: list(captions))
   monkeypatch.setitem(metrics.SCORERS, 'numpy', lambda *a: 1 / 0)
   began = time.monotonic()
   with pytest.raises(ZeroDivisionError):

@@ -129,9 +129,20 @@ def test_unknown_metrics_are_refused(names):
     score(CAPTIONS, REFERENCES, names)
 
 
-def test_without_java_the_error_says_what_to_install(no_java):
+def test_java_that_is_asked_for_and_missing_is_an_error(no_java):
   with pytest.raises(MetricError, match=r'pip install "vidcap_jax\[metrics\]"'):
-    score(CAPTIONS, REFERENCES)
+    score(CAPTIONS, REFERENCES, ['BLEU'], tokenizer='java')
+  with pytest.raises(MetricError, match=r'pip install "vidcap_jax\[metrics\]"'):
+    metrics.start_meteor('java', 9.0)
+  assert len(metrics.java_notes()) == 1
+
+
+def test_programs_agree():
+  corpus, _ = score(CAPTIONS, REFERENCES, ['BLEU'], tokenizer='java')
+  assert score(CAPTIONS, REFERENCES, ['BLEU'], tokenizer='python')[0] == corpus
+  assert metrics.java_notes() == []
+  with pytest.raises(ConfigError, match='auto, java, python'):
+    score(CAPTIONS, REFERENCES, ['BLEU'], tokenizer='perl')
 
 
 def test_tokens_equal_the_golden_ones(golden):

@@ -18,8 +18,7 @@ CAPTIONS = {'a': 'a dog runs', 'b': 'a cat'}
 
 
 @pytest.fixture(autouse=True)
-def no_java(monkeypatch):
-  monkeypatch.setattr('vidcap_jax.evaluation.scoring.require_java', lambda: None)
+def no_java():
   with tiny.without_java():
     yield
 

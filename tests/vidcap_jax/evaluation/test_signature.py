@@ -115,3 +115,10 @@ def test_the_hash_of_references_is_of_what_is_scored():
 
 def test_an_empty_signature_has_no_text():
   assert str(Signature()) == ''
+
+
+def test_the_tokenizer_is_that_which_is_used(monkeypatch):
+  assert signature.tokenizer_name(False, 'python') == 'ptb-3.4.1-python'
+  assert signature.tokenizer_name(True, 'python') == 'ptb-3.4.1-python+characters'
+  monkeypatch.setattr('vidcap_jax.evaluation.java.find_java', lambda: None)
+  assert signature.tokenizer_name(False) == 'ptb-3.4.1-python'

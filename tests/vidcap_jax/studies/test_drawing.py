@@ -10,8 +10,7 @@ from vidcap_jax.studies import drawing, mask_ratio
 
 @pytest.fixture(autouse=True, scope='module')
 def no_java():
-  with tiny.without_java(), pytest.MonkeyPatch.context() as patch:
-    patch.setattr(mask_ratio, 'require_java', lambda: '')
+  with tiny.without_java():
     yield
 
 
