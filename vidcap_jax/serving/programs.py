@@ -92,7 +92,7 @@ class Programs:
     Raises:
       ConfigError: settings of the checkpoint that don't fit a method or a beam.
     """
-    self.members, self.weights = tuple(members), weights
+    self.members, self.weights = tuple(map(_without_threads, members)), weights
     self.methods = ('greedy', 'beam', 'sample')
     self.beams = tuple(sorted({*beams}))
     self.captions = captions
@@ -217,6 +217,14 @@ class Programs:
       ]
 
     return decode
+
+
+def _without_threads(member: Restored) -> Restored:
+  """The checkpoint, whose batches are read by the thread that captions: videos are in memory."""
+  config = member.config.copy_and_resolve_references()
+  with config.unlocked():
+    config.data.threads = 0
+  return dataclasses.replace(member, config=config)
 
 
 def _scalar(value: float) -> jax.Array:

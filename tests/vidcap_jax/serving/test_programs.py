@@ -37,14 +37,13 @@ def test_an_ensemble_captions_as_that_of_predict(restored, tiny_run, videos):
   programs = Programs(members, (2.0, 1.0), (2,), 2, (4,))
   captioner = vc.load([tiny_run, tiny_run], weights=[2, 1])
   features = [video.features for video in videos]
-  for penalty in (0.0, 0.9):
-    decoded = programs.run(videos, [0, 0, 0], Decoding(Program('beam', 2, 2), (penalty,), 2))
-    expected = captioner.caption(
-      features=features, beam=2, captions=2, length_penalty=penalty, progress=False
-    )
-    for candidates, result in zip(decoded, expected, strict=True):
-      assert [each.caption for each in candidates] == [each.caption for each in result.captions]
-      assert candidates[0].log_prob == pytest.approx(result.log_prob, abs=1e-3)
+  decoded = programs.run(videos, [0, 0, 0], Decoding(Program('beam', 2, 2), (0.9,), 2))
+  expected = captioner.caption(
+    features=features, beam=2, captions=2, length_penalty=0.9, progress=False
+  )
+  for candidates, result in zip(decoded, expected, strict=True):
+    assert [each.caption for each in candidates] == [each.caption for each in result.captions]
+    assert candidates[0].log_prob == pytest.approx(result.log_prob, abs=1e-3)
 
 
 def test_samples_depend_on_the_row_alone(restored, videos):
