@@ -79,9 +79,14 @@ def make_population(settings: Settings, with_meteor: bool) -> tuple[Statistics, 
 def _varied(
   words: np.ndarray, share: float, shares: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-  """Words of which this share is kept, and the others are random."""
+  """Words of which this share is kept and the others are random, and a tenth is left out.
+
+  With captions of equal lengths BLEU-1 would have few different values, and p values many ties.
+  """
   others = rng.choice(WORDS, len(words), p=shares)
-  return np.where(rng.random(len(words)) < share, words, others)
+  chosen = np.where(rng.random(len(words)) < share, words, others)
+  kept = rng.random(len(words)) < 0.9
+  return chosen[kept] if kept.any() else chosen
 
 
 def _score(
