@@ -11,7 +11,7 @@ do not differ. Then
 - 5 of 100 test sets should have a p value below 0.05.
 
 CIDEr has the document frequencies of the population. The bootstrap as sacrebleu computes it is
-shown without a goal: its p values are not uniform. METEOR is left out where there is no Java.
+shown without a goal: its p values are not uniform.
 """
 
 import argparse
@@ -25,8 +25,7 @@ from benchmarks import Row, add_json, report
 from vidcap_jax import command_errors
 from vidcap_jax.evaluation import comparison, intervals, metrics
 from vidcap_jax.evaluation.intervals import Statistics
-from vidcap_jax.evaluation.java import MetricError, require_java
-from vidcap_jax.evaluation.meteor import Meteor
+from vidcap_jax.evaluation.meteor import TIME_LIMIT
 
 WORDS = (
   *('a', 'the', 'man', 'woman', 'dog', 'cat', 'child', 'people', 'is', 'are', 'two', 'in', 'on'),
@@ -95,7 +94,7 @@ def _score(
   scored = metrics.SCORERS['numpy'](captions, references, metrics.METRICS)
   statistics = None
   if with_meteor:
-    with Meteor() as process:
+    with metrics.start_meteor('auto', TIME_LIMIT) as process:
       corpus, videos, statistics = process.score_with_statistics(captions, references)
     scored['METEOR'] = corpus, np.array(videos)
   scored = dict(sorted(scored.items()))
@@ -219,17 +218,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
       f'--{field.name}', type=int, default=field.default, help='(default: %(default)s)'
     )
+  parser.add_argument('--without_meteor', action='store_true', help='leave METEOR out')
   add_json(parser)
   options = parser.parse_args(arguments)
   names = [field.name for field in dataclasses.fields(Settings)]
   settings = Settings(**{name: getattr(options, name) for name in names})
-  try:
-    require_java()
-    with_meteor = True
-  except MetricError:
-    print('there is no Java, so METEOR is left out')
-    with_meteor = False
-  first, second = make_population(settings, with_meteor)
+  first, second = make_population(settings, with_meteor=not options.without_meteor)
   rows = rows_of(coverage(first, settings), null_tests(first, second, settings))
   if not report(rows, options.json):
     raise SystemExit('error: some goals are missed')

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import intervals
+from tests import tiny
 
 # 600 test sets: the share of intervals has a standard deviation of 0.9 per cent.
 SETTINGS = intervals.Settings(videos=200, intervals=600, tests=200, draws=200, population=500)
@@ -68,22 +69,24 @@ def test_shares_outside_of_the_goal_are_missed(tested):
   assert [row.met for row in rows[:2]] == [True, False]
 
 
-def test_command(tmp_path, monkeypatch, capsys):
-  """It is small here, so that it may miss goals, and needs no Java."""
-
-  def no_java():
-    raise intervals.MetricError('no Java')
-
-  monkeypatch.setattr(intervals, 'require_java', no_java)
+def test_command(tmp_path, monkeypatch):
+  """It is so small here that it may miss goals, which are set to what is met or missed for sure."""
   monkeypatch.setattr(intervals, 'COVERAGE', (0.0, 100.0))
   monkeypatch.setattr(intervals, 'LOWEST_P', 0.0)
   sizes = {'videos': 20, 'intervals': 5, 'tests': 5, 'draws': 40, 'population': 50, 'seed': 3}
-  flags = [f'--{name}={value}' for name, value in sizes.items()]
+  flags = [*(f'--{name}={value}' for name, value in sizes.items()), '--without_meteor']
   intervals.main([*flags, f'--json={tmp_path}/rows.json'])
   rows = json.loads((tmp_path / 'rows.json').read_text())
   assert {'name', 'value', 'ratio', 'goal', 'met'} <= set(rows[0])
   assert rows[0]['name'] == 'interval holds BLEU_1'
-  assert 'METEOR' in capsys.readouterr().out.splitlines()[0]
+  assert not [row for row in rows if 'METEOR' in row['name']]
   monkeypatch.setattr(intervals, 'COVERAGE', (200.0, 300.0))
   with pytest.raises(SystemExit, match='missed'):
     intervals.main(flags)
+
+
+def test_meteor_is_scored_too():
+  settings = dataclasses.replace(SETTINGS, population=2)
+  with tiny.unscored_by_java():
+    first, _ = intervals.make_population(settings, with_meteor=True)
+  assert first.scores(first.table.sum(axis=0))[first.names.index('METEOR')] == pytest.approx(0.25)

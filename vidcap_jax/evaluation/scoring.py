@@ -206,6 +206,7 @@ def _signature_of(
     by_character=options.by_character,
     scorers=options.scorers,
     tokenizer=options.tokenizer,
+    meteor=options.meteor,
     split=options.split or '',
     data_hash=read_manifest(references).hash if data_set and not options.format else '',
   )

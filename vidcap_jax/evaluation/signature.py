@@ -44,7 +44,7 @@ class Signature:
     videos: their number.
     tok: the tokenizer of captions and references, with its version.
     scorers: the package of the scorers, with its version; before it ``numpy+`` where BLEU, ROUGE-L
-      and CIDEr are this project's own.
+      and CIDEr are this project's own, and ``meteor-python+`` where METEOR runs without Java.
     df: where the document frequencies of CIDEr come from.
     split: its name.
     data: the first digits of the data set's hash.
@@ -163,6 +163,7 @@ def of_captions(
   by_character: bool = False,
   scorers: str = 'numpy',
   tokenizer: str = 'auto',
+  meteor: str = 'auto',
   split: str = '',
   data_hash: str = '',
   decode: Mapping[str, Any] | None = None,
@@ -173,7 +174,7 @@ def of_captions(
     references: each video's captions, before tokenising.
     by_character: whether Chinese is compared by character.
     scorers: a key of ``metrics.SCORERS``.
-    tokenizer: one of ``java.PROGRAMS``.
+    tokenizer, meteor: each one of ``java.PROGRAMS``.
     split: its name; '' where it has none.
     data_hash: of the data set; '' for references from elsewhere.
     decode: a config's ``decode`` section; None for captions of unknown origin.
@@ -181,7 +182,7 @@ def of_captions(
   return Signature(
     **_counts(references),
     tok=tokenizer_name(by_character, tokenizer),
-    scorers=_scorers(scorers),
+    scorers=_scorers(scorers, meteor),
     df='references',
     split=split,
     data=data_hash[:HASH_DIGITS],
@@ -215,10 +216,11 @@ def tokenizer_name(by_character: bool, tokenizer: str = 'auto') -> str:
   return name + ('+characters' if by_character else '')
 
 
-def _scorers(name: str) -> str:
-  """The program of METEOR with its version, and before it that of the other metrics."""
-  package = f'pycocoevalcap-{importlib.metadata.version("pycocoevalcap")}'
-  return package if name == 'pycocoevalcap' else f'{name}+{package}'
+def _scorers(name: str, meteor: str) -> str:
+  """The package that METEOR comes with, and before it what is computed without the package."""
+  own = [] if name == 'pycocoevalcap' else [name]
+  own += ['meteor-python'] if choose_program('meteor', meteor) == 'python' else []
+  return '+'.join([*own, f'pycocoevalcap-{importlib.metadata.version("pycocoevalcap")}'])
 
 
 def references_hash(references: Mapping[str, Sequence[str]]) -> str:

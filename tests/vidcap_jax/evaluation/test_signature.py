@@ -33,6 +33,8 @@ def test_a_signature_names_references_programs_data_and_decoding():
 def test_the_programs_of_all_metrics_are_named():
   own, package = (signature.of_captions(REFERENCES, scorers=name) for name in metrics.SCORERS)
   assert own.scorers == f'numpy+{package.scorers}'
+  by_python = signature.of_captions(REFERENCES, meteor='python')
+  assert by_python.scorers == f'numpy+meteor-python+{package.scorers}'
 
 
 def test_what_is_not_known_is_left_out():
