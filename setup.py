@@ -56,7 +56,7 @@ REPORT = ['matplotlib>=3.10.8']
 
 # The HTTP server of captions: `vidcap serve`.
 SERVE = [
-  'prometheus-client>=0.22',
+  'prometheus-client>=0.22.1',
   'python-multipart>=0.0.20',
   'starlette>=1.0',
   'uvicorn>=0.35',

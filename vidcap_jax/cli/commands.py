@@ -205,6 +205,7 @@ def _run_mode(command: Command, arguments: Sequence[str]) -> int:
 # Flag -> the subcommand that is suggested if none is given. Flags of one subcommand come first.
 _COMMAND_OF_FLAG = {
   'inputs': 'predict',
+  'port': 'serve',
   'topology': 'compile',
   'hypotheses': 'score',
   'annotations': 'build',
