@@ -6,6 +6,7 @@ Denkowski and Lavie, "Meteor Universal", 2014, section 2.1. Ties and the beam ar
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Sequence
 
 BEAM = 40
@@ -29,47 +30,46 @@ class Alignment:
   chunks: int
 
 
-@dataclasses.dataclass(slots=True)
-class _Path:
-  """A partial alignment of the search, in the order of the reference's words.
+# A partial alignment, a tuple for speed: minus the words matched, of which METEOR counts half,
+# rounded down, where they are not equal; closed chunks; the distance between places; the bits of
+# used words of the caption and of the reference; the reference's word after the last match; the
+# caption's word after it, or -1 for no open chunk; the matches, the last first, as nested pairs.
+_Path = tuple[int, int, int, int, int, int, int, tuple | None]
+_rank = operator.itemgetter(0, 1, 2)
 
-  Attributes:
-    matched: words matched; of those that are no exact match, METEOR counts half, rounded down.
-    chunks: closed ones.
-    distance: between the places of matched words.
-    used: bits of the caption's words.
-    used_reference: bits of the reference's words.
-    next: word of the reference after the last match.
-    end: word of the caption after the last match; -1: no open chunk.
-    chosen: the matches, the last first, as nested pairs.
-  """
 
-  matched: int
-  chunks: int
-  distance: int
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Option:
+  """A possible match, with what the search needs of it."""
+
+  start: int
+  match: Match
   used: int
   used_reference: int
-  next: int
-  end: int
-  chosen: tuple | None
+  matched: int
+  distance: int
 
-  def rank(self) -> tuple[int, int, int]:
-    return -self.matched, self.chunks, self.distance
-
-  def with_match(self, start: int, match: Match) -> '_Path':
-    """The path with one more match; its distance is added by the caller."""
-    length, other, other_length, stage = match
-    whole = stage == 0
-    return _Path(
-      self.matched + (length + other_length if whole else length // 2 + other_length // 2),
-      self.chunks + (self.end not in (-1, other)),
-      self.distance,
-      self.used | _bits(other, other_length),
-      self.used_reference | _bits(start, length),
-      start + length,
+  def added(self, path: _Path) -> _Path:
+    """A path with this match; the caller adds the distance."""
+    matched, chunks, distance, used, used_reference, _, end, chosen = path
+    length, other, other_length, _ = self.match
+    return (
+      matched - self.matched,
+      chunks + (end not in (-1, other)),
+      distance,
+      used | self.used,
+      used_reference | self.used_reference,
+      self.start + length,
       other + other_length,
-      ((start, match), self.chosen),
+      ((self.start, self.match), chosen),
     )
+
+
+def _option(start: int, match: Match) -> _Option:
+  length, other, other_length, stage = match
+  matched = length // 2 + other_length // 2 if stage else length + other_length
+  used, used_reference = _bits(other, other_length), _bits(start, length)
+  return _Option(start, match, used, used_reference, matched, abs(start - other))
 
 
 def _bits(start: int, length: int) -> int:
@@ -116,45 +116,40 @@ def _search(matches: Matches, fixed: dict[int, Match]) -> tuple[tuple[int, Match
   for start, (length, other, other_length, _) in fixed.items():
     used |= _bits(other, other_length)
     used_reference |= _bits(start, length)
-  paths = [_Path(0, 0, 0, used, used_reference, 0, -1, None)]
-  for start, options in enumerate(matches):
-    paths.sort(key=_Path.rank)
+  paths: list[_Path] = [(0, 0, 0, used, used_reference, 0, -1, None)]
+  for start, found in enumerate(matches):
+    options = [_option(start, match) for match in found]
+    paths.sort(key=_rank)
     following: list[_Path] = []
     for path in paths[:BEAM]:
-      if path.used_reference >> start & 1:
-        if start >= path.next:
-          path = path.with_match(start, fixed[start])
-          path.distance += abs(start - fixed[start][1])
+      if not path[4] >> start & 1:
+        _extend(path, options, following)
+      elif start < path[5]:
         following.append(path)
-      else:
-        _extend(path, start, options, following)
+      else:  # a fixed match
+        path = options[0].added(path)
+        following.append((*path[:2], path[2] + options[0].distance, *path[3:]))
     paths = following
-  paths.sort(key=_Path.rank)
-  for path in paths[:BEAM]:
-    path.chunks += path.end != -1
-  paths = sorted(paths[:BEAM], key=_Path.rank)
+  paths.sort(key=_rank)
+  closed = [(path[0], path[1] + (path[6] != -1), path[2], path[7]) for path in paths[:BEAM]]
+  link = min(closed, key=_rank)[3]  # the first of equal ones, as of a stable sort
   chosen = []
-  link = paths[0].chosen
   while link:
     pair, link = link
     chosen.append(pair)
   return tuple(reversed(chosen))
 
 
-def _extend(path: _Path, start: int, options: Sequence[Match], following: list[_Path]) -> None:
+def _extend(path: _Path, options: Sequence[_Option], following: list[_Path]) -> None:
   """Adds the path with each match that starts at a word, and without one."""
-  for match in options:
-    length, other, other_length, _ = match
-    if path.used & _bits(other, other_length) or path.used_reference & _bits(start, length):
-      continue
-    # METEOR adds a match's distance to the path without it, so only later ones have it.
-    following.append(path.with_match(start, match))
-    path.distance += abs(start - other)
-  if path.end != -1:
-    path.chunks += 1
-    path.end = -1
-  path.next += 1
-  following.append(path)
+  matched, chunks, distance, used, used_reference, after, end, chosen = path
+  for option in options:
+    if not (used & option.used or used_reference & option.used_reference):
+      # METEOR adds a match's distance to the path without it, so only later ones have it.
+      following.append(option.added((*path[:2], distance, *path[3:])))
+      distance += option.distance
+  chunks += end != -1
+  following.append((matched, chunks, distance, used, used_reference, after + 1, -1, chosen))
 
 
 def _chunks(chosen: Sequence[tuple[int, Match]]) -> int:

@@ -5,15 +5,24 @@ Language", 2014. Words match if they are equal, have the same stem, share a syno
 or stand in phrases that METEOR's table has as paraphrases.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import concurrent.futures
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from vidcap_jax.evaluation import meteor, meteor_words
+from vidcap_jax.evaluation.java import MetricError, tail
 from vidcap_jax.evaluation.meteor_alignment import Match, Matches, align
+from vidcap_jax.evaluation.meteor_paraphrases import LONGEST, Paraphrases
 from vidcap_jax.progress import progress
 
-_Tables = tuple[Mapping[str, Mapping[str, int]], Mapping[str, Mapping[str, int]]]
+# References from which a second process pays, which reads the table of paraphrases too.
+PARALLEL_CAPTIONS = 20_000
 
 
 class PythonMeteor:
@@ -46,23 +55,63 @@ class PythonMeteor:
       The last are statistics (N, 23) of the videos, see ``meteor.score_of_statistics``, of the
       reference with the best score.
     """
-    captions = [
-      _Caption(meteor_words.normalize(text.replace('|||', '').replace('  ', ' ')))
-      for text in hypotheses
-    ]
-    others = [[_Words(meteor_words.normalize(text)) for text in texts] for texts in references]
-    phrases = {phrase for caption in captions for phrase in caption.phrases}
-    words = {word for texts in others for text in texts for word in text.words}
-    tables = meteor_words.read_paraphrases(phrases, words)
-    known = {p for table in tables for found in table.values() for p in found}
-    videos: Iterable[tuple[_Caption, list[_Words]]] = zip(captions, others, strict=True)
-    if label:
-      videos = progress(videos, len(captions), label)
-    best = np.stack(
-      [_best([_statistics(*pair) for pair in _pairs(*video, tables, known)]) for video in videos]
-    )
+    best = _best_in_parallel(hypotheses, references, label)
     scores = meteor.score_of_statistics(best)
     return float(meteor.score_of_statistics(best.sum(axis=0))), scores.tolist(), best
+
+
+def best_statistics(
+  hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
+) -> np.ndarray:
+  """The statistics (N, 23) of each caption and its best reference, by this process alone."""
+  captions = [
+    _Caption(meteor_words.normalize(text.replace('|||', '').replace('  ', ' ')))
+    for text in hypotheses
+  ]
+  others = [[_Words(meteor_words.normalize(text)) for text in texts] for texts in references]
+  words = {word for texts in others for text in texts for word in text.words}
+  vocabulary = meteor_words.Vocabulary(words)
+  paraphrases = Paraphrases({phrase for c in captions for phrase in c.phrases}, words)
+  videos: Iterable[tuple[_Caption, list[_Words]]] = zip(captions, others, strict=True)
+  if label:
+    videos = progress(videos, len(captions), label)
+  return np.stack(
+    [
+      _best([_statistics(*pair) for pair in _pairs(*video, vocabulary, paraphrases)])
+      for video in videos
+    ]
+  )
+
+
+def _best_in_parallel(
+  hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str
+) -> np.ndarray:
+  """``best_statistics``, of many captions by two processes."""
+  N = len(hypotheses)
+  alone = sum(map(len, references)) < PARALLEL_CAPTIONS or len(os.sched_getaffinity(0)) < 2
+  if alone:
+    return best_statistics(hypotheses, references, label)
+  half = N // 2
+  given = json.dumps([list(hypotheses[half:]), [list(texts) for texts in references[half:]]])
+  command = [sys.executable, '-m', 'vidcap_jax.evaluation.meteor_worker']
+  with (
+    subprocess.Popen(
+      command,
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      start_new_session=True,  # so Ctrl-C doesn't end it: training still scores its last step
+    ) as process,
+    concurrent.futures.ThreadPoolExecutor(1) as pool,
+  ):
+    other_half = pool.submit(process.communicate, given.encode())
+    first = best_statistics(hypotheses[:half], references[:half], label)
+    written, stderr = other_half.result()
+  if process.returncode != 0:
+    raise MetricError(
+      f'{" ".join(command[1:])} ended with exit status {process.returncode}: {tail(stderr)}'
+    )
+  return np.concatenate([first, np.load(io.BytesIO(written))])
 
 
 def _best(statistics: Sequence[Sequence[int]]) -> np.ndarray:
@@ -81,87 +130,70 @@ class _Words:
 
 
 class _Caption(_Words):
-  """A caption that is scored, with the places of its words by what matches compare."""
+  """A caption that is scored, with the starts and lengths of its phrases."""
 
   def __init__(self, words: list[str]):
     super().__init__(words)
-    self.keys = [meteor_words.key(word) for word in words]
-    self.by_key: dict[int, list[int]] = {}
-    self.by_stem: dict[int, list[int]] = {}
-    self.by_synset: dict[int, set[int]] = {}
-    for place, word in enumerate(words):
-      self.by_key.setdefault(self.keys[place], []).append(place)
-      self.by_stem.setdefault(meteor_words.stem_key(word), []).append(place)
-      for synset in meteor_words.synsets(word):
-        self.by_synset.setdefault(synset, set()).add(place)
     self.phrases = _phrases(words)
-    self._matches: dict[str, list[Match]] = {}
-
-  def matches(self, word: str) -> list[Match]:
-    """The matches of a word of a reference, by stage and place."""
-    found = self._matches.get(word)
-    if found is None:
-      found = self._matches[word] = self._find(word)
-    return found
-
-  def _find(self, word: str) -> list[Match]:
-    key = meteor_words.key(word)
-    stems = self.by_stem.get(meteor_words.stem_key(word), ())
-    synsets = meteor_words.synsets(word) & self.by_synset.keys()
-    synonyms = sorted({place for synset in synsets for place in self.by_synset[synset]})
-    return [
-      *((1, place, 1, 0) for place in self.by_key.get(key, ())),
-      *((1, place, 1, 1) for place in stems if self.keys[place] != key),
-      *((1, place, 1, 2) for place in synonyms if self.keys[place] != key),
-    ]
 
 
 def _phrases(words: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
   """The starts and lengths of a caption's phrases."""
   found: dict[str, list[tuple[int, int]]] = {}
   for start in range(len(words)):
-    for end in range(start + 1, min(start + meteor_words.LONGEST_PHRASE, len(words)) + 1):
+    for end in range(start + 1, min(start + LONGEST, len(words)) + 1):
       found.setdefault(' '.join(words[start:end]), []).append((start, end - start))
   return found
 
 
 def _pairs(
-  caption: _Caption, references: Sequence[_Words], tables: _Tables, known: Collection[str]
+  caption: _Caption,
+  references: Sequence[_Words],
+  vocabulary: meteor_words.Vocabulary,
+  paraphrases: Paraphrases,
 ) -> Iterator[tuple[_Caption, _Words, Matches]]:
   """The caption with each reference, and their possible matches."""
-  paraphrases = _paraphrases(caption, references, tables, known)
+  by_word = _word_matches(caption, {w for r in references for w in r.words}, vocabulary)
+  by_phrase = _phrase_matches(caption, references, paraphrases)
   for number, reference in enumerate(references):
+    matches = [by_word.get(word, ()) for word in reference.words]
     if reference.words == caption.words:
-      matches = [tuple(m for m in caption.matches(w) if m[3] == 0) for w in reference.words]
+      matches = [tuple(match for match in options if match[3] == 0) for options in matches]
     else:
-      matches = [tuple(caption.matches(word)) for word in reference.words]
-      for start, found in paraphrases.get(number, {}).items():
+      for start, found in by_phrase.get(number, {}).items():
         matches[start] += tuple(match for _, match in sorted(found))
     yield caption, reference, tuple(matches)
 
 
-def _paraphrases(
-  caption: _Caption, references: Sequence[_Words], tables: _Tables, known: Collection[str]
+def _word_matches(
+  caption: _Caption, words: Collection[str], vocabulary: meteor_words.Vocabulary
+) -> dict[str, tuple[Match, ...]]:
+  """The matches of each word of references with single words, by stage and place."""
+  found: dict[str, list[tuple[int, int]]] = {}
+  for place, own_word in enumerate(caption.words):
+    related = vocabulary.related(own_word)
+    for word in related.keys() & words:
+      found.setdefault(word, []).extend((stage, place) for stage in related[word])
+  return {
+    word: tuple((1, place, 1, stage) for stage, place in sorted(places))
+    for word, places in found.items()
+  }
+
+
+def _phrase_matches(
+  caption: _Caption, references: Sequence[_Words], paraphrases: Paraphrases
 ) -> dict[int, dict[int, list[tuple[tuple[int, int, int, int], Match]]]]:
   """The matches by paraphrases, with METEOR's order: {reference: {start: [(order, match)]}}."""
-  places: dict[str, list[tuple[int, int, int]]] = {}
-  for number, reference in enumerate(references):
-    for phrase, starts in _phrases(reference.words).items():
-      if phrase in known:
-        places.setdefault(phrase, []).extend((number, *start) for start in starts)
+  occurrences = paraphrases.occurrences([reference.words for reference in references])
   found: dict[int, dict[int, list]] = {}
-  for phrase, starts in caption.phrases.items():
-    for direction, table in enumerate(tables):
-      entries = table.get(phrase)
-      if not entries:
-        continue
-      for other in entries.keys() & places.keys():
-        for number, start, length in places[other]:
-          for own_start, own_length in starts:
+  for phrase, own_places in caption.phrases.items():
+    entries = paraphrases.of(phrase)
+    for other in entries.keys() & occurrences.keys():
+      for direction, place in entries[other]:
+        for number, start, length in occurrences[other]:
+          for own_start, own_length in own_places:
             order = (
-              (0, length, entries[other], own_start)
-              if direction == 0
-              else (1, own_start, own_length, entries[other])
+              (1, own_start, own_length, place) if direction else (0, length, place, own_start)
             )
             match = (length, own_start, own_length, 3)
             found.setdefault(number, {}).setdefault(start, []).append((order, match))

@@ -1,21 +1,16 @@
-"""METEOR's words without Java: its normalization, stems, synonyms and paraphrases.
+"""METEOR's words without Java: its normalization, stems and synonyms.
 
-The lists are read from the files of METEOR 1.5 that pycocoevalcap ships: function words and
-WordNet's synonyms from its jar, paraphrases from ``paraphrase-en.gz``.
+The lists of function words and of WordNet's synonyms are read from METEOR 1.5's jar, which
+pycocoevalcap ships.
 """
 
 import functools
-import pathlib
 import re
 import zipfile
-import zlib
-from collections.abc import Collection, Iterator
-from typing import IO
+from collections.abc import Collection, Mapping
 
 from vidcap_jax.evaluation import java
 from vidcap_jax.evaluation.porter2 import stem
-
-LONGEST_PHRASE = 7  # words of the longest phrase in the table
 
 _LETTERS = 'A-Za-zŠŽšžŸÀ-ÖØ-öø-žЀ-ӿԀ-ԧꙀ-ꙮ꙾-ꚗᴀ-ᵿ'
 _PLAIN = re.compile('[a-z0-9 ]*')
@@ -169,43 +164,35 @@ def _base(word: str) -> str:
   return ''
 
 
-def read_paraphrases(
-  phrases: Collection[str], words: Collection[str]
-) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, int]]]:
-  """The entries of METEOR's table of paraphrases that can match some captions.
+class Vocabulary:
+  """Words of references, by what a caption's word may match.
 
   Args:
-    phrases: those of the captions, of up to ``LONGEST_PHRASE`` words, joined by spaces.
-    words: all words of the references.
-
-  Returns:
-    {phrase of a caption: {phrase of a reference: place in the table}}, of entries that have the
-    reference's phrase as the first and the caption's as its paraphrase, and of the opposite ones.
+    words: all of them.
   """
-  known, wanted = {word.encode() for word in words}, {phrase.encode() for phrase in phrases}
-  to_captions: dict[str, dict[str, int]] = {}
-  to_references: dict[str, dict[str, int]] = {}
-  place = 0
-  with pathlib.Path(java.packaged('meteor', 'data/paraphrase-en.gz')).open('rb') as file:
-    for lines in _chunks(file):
-      firsts, seconds = lines[1::3], lines[2::3]
-      for table, mine, others in (
-        (to_captions, seconds, firsts),
-        (to_references, firsts, seconds),
-      ):
-        for i in [i for i, phrase in enumerate(mine) if phrase in wanted]:
-          if known.issuperset(others[i].split()):
-            table.setdefault(mine[i].decode(), {})[others[i].decode()] = place + i
-      place += len(firsts)
-  return to_captions, to_references
 
+  def __init__(self, words: Collection[str]):
+    self._by_key: dict[int, set[str]] = {}
+    self._by_stem: dict[int, set[str]] = {}
+    self._by_synset: dict[int, set[str]] = {}
+    self._related: dict[str, dict[str, tuple[int, ...]]] = {}
+    for word in words:
+      self._by_key.setdefault(key(word), set()).add(word)
+      self._by_stem.setdefault(stem_key(word), set()).add(word)
+      for synset in synsets(word):
+        self._by_synset.setdefault(synset, set()).add(word)
 
-def _chunks(file: IO[bytes]) -> Iterator[list[bytes]]:
-  """The lines of a gzip file, some whole entries of three lines at a time."""
-  decompress = zlib.decompressobj(wbits=31)
-  rest = b''
-  while block := file.read(1 << 20):
-    lines = (rest + decompress.decompress(block)).split(b'\n')
-    whole = (len(lines) - 1) // 3 * 3
-    rest = b'\n'.join(lines[whole:])
-    yield lines[:whole]
+  def related(self, word: str) -> Mapping[str, tuple[int, ...]]:
+    """The words that a word matches, with the stages that match it: 0 equal, 1 stem, 2 synonym."""
+    found = self._related.get(word)
+    if found is None:
+      equal = self._by_key.get(key(word), set())
+      stems = self._by_stem.get(stem_key(word), set()) - equal
+      synonyms = set().union(*(self._by_synset.get(s, ()) for s in synsets(word))) - equal
+      found = self._related[word] = {
+        other: tuple(
+          stage for stage, words in enumerate((equal, stems, synonyms)) if other in words
+        )
+        for other in equal | stems | synonyms
+      }
+    return found

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation import meteor_python, metrics
 from vidcap_jax.evaluation.meteor_python import PythonMeteor
 
 WORDS = (
@@ -49,3 +49,23 @@ def test_without_java_all_scores_are_there(no_java):
   assert list(corpus) == ['BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr']
   assert 0 < per_video['v1']['METEOR'] < 1
   assert per_video['v2']['METEOR'] == 0
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_statistics_of_one(monkeypatch):
+  rng = random.Random(1)
+  hypotheses, references = random_captions(9, rng), [random_captions(3, rng) for _ in range(9)]
+  alone = meteor_python.best_statistics(hypotheses, references)
+  monkeypatch.setattr(meteor_python, 'PARALLEL_CAPTIONS', 1)
+  monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
+  _, _, table = PythonMeteor().score_with_statistics(hypotheses, references)
+  np.testing.assert_array_equal(table, alone)
+
+
+def test_an_error_of_the_second_process_is_one_of_metrics(monkeypatch):
+  monkeypatch.setattr(meteor_python, 'PARALLEL_CAPTIONS', 1)
+  monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
+  monkeypatch.setattr('sys.executable', '/bin/false')
+  monkeypatch.setattr(meteor_python, 'best_statistics', lambda *_: np.zeros((1, 23)))
+  with pytest.raises(metrics.MetricError, match='meteor_worker.*status 1'):
+    PythonMeteor().score(['a', 'b'], [['a'], ['b']])

@@ -1,0 +1,48 @@
+"""The benchmark of scoring."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import scoring
+from vidcap_jax.errors import DataError
+
+
+def test_made_captions_have_the_lengths_of_msrvtt_and_are_those_of_the_seed():
+  hypotheses, references = scoring.made_captions(200, 20, 0)
+  assert len(hypotheses) == len(references) == 200
+  assert {len(captions) for captions in references.values()} == {20}
+  lengths = [len(c.split()) for captions in references.values() for c in captions]
+  assert 8 < np.mean(lengths) < 11  # MSR-VTT's have 9.3 words
+  assert min(lengths) >= 3
+  assert scoring.made_captions(3, 2, 0) == scoring.made_captions(3, 2, 0)
+  assert scoring.made_captions(3, 2, 0) != scoring.made_captions(3, 2, 1)
+
+
+def test_the_last_caption_of_annotations_is_scored(tmp_path):
+  path = tmp_path / 'a.json'
+  path.write_text(json.dumps({'v1': ['a', 'b', 'c', 'd'], 'v2': ['e'], 'v3': ['f', 'g', 'h']}))
+  assert scoring.read_captions(str(path), 2, 2) == (
+    {'v1': 'c', 'v3': 'h'},
+    {'v1': ['a', 'b'], 'v3': ['f', 'g']},
+  )
+  with pytest.raises(DataError, match='2 videos .* not 3'):
+    scoring.read_captions(str(path), 3, 2)
+
+
+def test_goals_are_of_times_and_differences(monkeypatch):
+  scores = {'CIDEr': np.array([1.0, 2.0])}
+  monkeypatch.setattr(scoring, 'pycocoevalcap_scores', lambda *_: scores)
+  monkeypatch.setattr(
+    scoring, 'our_scores', lambda h, r, program: {'CIDEr': np.array([1.0, 2.0 + 1e-6])}
+  )
+  ticks = iter([0.0, 30.0, 30.0, 50.0, 50.0, 59.0])
+  monkeypatch.setattr(scoring.time, 'perf_counter', lambda: next(ticks))
+  rows = scoring.measure({'v': 'a'}, {'v': ['a']})
+  assert [(row.value, row.ratio) for row in rows if row.unit == 's'] == [
+    (30.0, None),
+    (20.0, pytest.approx(2 / 3)),
+    (9.0, pytest.approx(0.3)),
+  ]
+  assert [row.met for row in rows] == [None, None, False, True, False]

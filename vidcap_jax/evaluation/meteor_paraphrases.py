@@ -1,0 +1,117 @@
+"""METEOR's table of paraphrases, ``paraphrase-en.gz``, which pycocoevalcap ships.
+
+It has 5,274,084 entries of three lines: a probability, a phrase and its paraphrase. Only the
+entries that can match the captions at hand are kept.
+"""
+
+import pathlib
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import IO
+
+import numpy as np
+
+from vidcap_jax.evaluation import java
+
+LONGEST = 7  # words of the longest phrase
+
+_BLOCK = 1 << 20  # bytes read at a time, a fifth of the text
+_HASH_BITS = 24
+
+# An occurrence of a phrase: the number of the caption, the first word, the number of words.
+Occurrence = tuple[int, int, int]
+
+
+class Paraphrases:
+  """Phrases of captions and of references that METEOR takes for the same.
+
+  Args:
+    phrases: those of the captions, of up to ``LONGEST`` words, joined by spaces.
+    words: all words of the references.
+
+  Attributes:
+    entries: {phrase of a caption: {phrase of a reference: [(direction, place in the table)]}}. The
+      direction is 0 where the table has the reference's phrase first, and 1 where the caption's.
+  """
+
+  def __init__(self, phrases: Collection[str], words: Collection[str]):
+    known, wanted = {word.encode() for word in words}, {phrase.encode() for phrase in phrases}
+    filled = _buckets(wanted)
+    self.entries: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    place = 0
+    with pathlib.Path(java.packaged('meteor', 'data/paraphrase-en.gz')).open('rb') as file:
+      for text in _whole_entries(file):
+        starts, ends, hashes = _lines(text)
+        for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
+          for i in np.flatnonzero(filled[hashes[mine::3]]).tolist():
+            own = text[starts[3 * i + mine] : ends[3 * i + mine]]
+            if own in wanted:
+              others = text[starts[3 * i + other] : ends[3 * i + other]]
+              if known.issuperset(others.split(b' ')):
+                found = self.entries.setdefault(own.decode(), {})
+                found.setdefault(others.decode(), []).append((direction, place + i))
+        place += len(starts) // 3
+    self._known = {other for found in self.entries.values() for other in found}
+    # Of the phrases that start with two words, the words of the longest.
+    self._longest: dict[str, int] = {}
+    for phrase in self._known:
+      first = phrase.split(' ')
+      head = ' '.join(first[:2])
+      self._longest[head] = max(len(first), self._longest.get(head, 0))
+
+  def occurrences(self, captions: Sequence[Sequence[str]]) -> dict[str, list[Occurrence]]:
+    """Where captions, such as the references of a video, have phrases that are in entries."""
+    found: dict[str, list[Occurrence]] = {}
+    for number, words in enumerate(captions):
+      for start, word in enumerate(words):
+        if word in self._known:
+          found.setdefault(word, []).append((number, start, 1))
+        longest = self._longest.get(' '.join(words[start : start + 2]), 1)
+        for end in range(start + 2, min(start + longest, len(words)) + 1):
+          phrase = ' '.join(words[start:end])
+          if phrase in self._known:
+            found.setdefault(phrase, []).append((number, start, end - start))
+    return found
+
+  def of(self, phrase: str) -> Mapping[str, Sequence[tuple[int, int]]]:
+    """The entries of a caption's phrase."""
+    return self.entries.get(phrase, {})
+
+
+def _buckets(phrases: Collection[bytes]) -> np.ndarray:
+  """Whether a phrase has a hash: (2 ** _HASH_BITS,) bool."""
+  filled = np.zeros(1 << _HASH_BITS, bool)
+  filled[_lines(b''.join(phrase + b'\n' for phrase in phrases))[2]] = True
+  return filled
+
+
+def _lines(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Starts, ends and hashes of lines, which depend on their length and first and last 8 bytes."""
+  ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord('\n'))
+  starts = np.concatenate([[0], ends[:-1] + 1])[: len(ends)]
+  padded = text + bytes(8)
+  words = np.ndarray((len(text) + 1,), '<u8', padded, strides=(1,))  # the 8 bytes at each place
+  lengths = ends - starts
+  # Of shorter lines all bytes, and zeros after them.
+  kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> (8 * (8 - np.minimum(lengths, 8))).astype(np.uint64)
+  kept[lengths == 0] = 0
+  first = words[starts] & kept
+  last = words[np.maximum(ends - 8, starts)] & kept
+  mixed = first * np.uint64(0x9E3779B97F4A7C15) ^ last * np.uint64(0xC2B2AE3D27D4EB4F)
+  mixed = (mixed ^ mixed >> np.uint64(29)) * np.uint64(0xBF58476D1CE4E5B9)
+  mixed += lengths.astype(np.uint64) * np.uint64(0x94D049BB133111EB)
+  return starts, ends, (mixed >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
+
+
+def _whole_entries(file: IO[bytes]) -> Iterator[bytes]:
+  """The text of a gzip file, some whole entries at a time."""
+  decompress = zlib.decompressobj(wbits=31)
+  rest = b''
+  while block := file.read(_BLOCK):
+    text = rest + decompress.decompress(block)
+    lines = text.count(b'\n')
+    end = len(text)
+    for _ in range(lines % 3 + 1):  # without the unfinished entry
+      end = text.rindex(b'\n', 0, end)
+    yield text[: end + 1]
+    rest = text[end + 1 :]
