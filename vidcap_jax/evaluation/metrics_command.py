@@ -128,7 +128,10 @@ def _compare(
   compared = scoring.compare_captions(files, references, options, log)
   if arguments_given.json:
     _write(arguments_given.json, compared.as_json())
-  print(f'{compared.as_text()}\n{FIXED}\nsignature: {compared.signature}')
+  print(compared.as_text())
+  if 'CIDEr' in compared.differences:
+    print(FIXED)
+  print(f'signature: {compared.signature}')
 
 
 def _score(
@@ -146,7 +149,8 @@ def _score(
     _write(arguments_given.per_video, scored.per_video)
   print(table(scored.corpus, scored.intervals))
   if scored.intervals:
-    print(f'in brackets: 95 % intervals over videos; {FIXED}')
+    fixed = f'; {FIXED}' if 'CIDEr' in scored.intervals else ''
+    print(f'in brackets: 95 % intervals over videos{fixed}')
   distinct = len(set(scored.captions.values()))
   print(f'{counted(len(scored.per_video), "video")}, {counted(distinct, "distinct caption")}')
   print(f'signature: {scored.signature}')

@@ -91,7 +91,9 @@ class TestCommand:
     with pytest.raises(SystemExit, match='error: .*videos: 4 .* 3 here; scorers: mine'):
       metrics_command.main([*files, '--signature=videos:4|df:references|scorers:mine'])
     metrics_command.main([*files, '--signature=videos:3|df:references', '--metrics=BLEU'])
-    assert 'BLEU_4' in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert 'BLEU_4' in out
+    assert 'document frequencies' not in out  # of CIDEr
 
   def test_two_systems_are_compared(self, tmp_path, capsys):
     _, references = self.files(tmp_path)
@@ -107,6 +109,7 @@ class TestCommand:
     cider = written['metrics']['CIDEr']
     assert [cider['first'], cider['second']] == pytest.approx(each)
     assert f'{each[0]:.4f}' in out
+    assert 'document frequencies' in out
     assert f'signature: {written["signature"]}\n' in out
     with pytest.raises(SystemExit, match='--per_video'):
       metrics_command.main([*arguments, f'--per_video={tmp_path}/each'])
