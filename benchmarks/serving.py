@@ -37,7 +37,7 @@ from data_prep.synthetic import render, shapes
 from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError
 
-CLIPS = 8  # that are rendered; as many features are drawn
+CLIPS = 10  # that are rendered; as many features are drawn
 STEPS = 8  # rows of an axis of features whose length is free
 EARLY = 500  # requests after which memory is measured first
 FLAT = 1.05  # most of the later memory to the earlier
@@ -55,9 +55,6 @@ def clip_uploads(folder: pathlib.Path, paths: Sequence[str]) -> list[Upload]:
     for clip in shapes.plan(CLIPS):
       files.append(folder / f'{clip.video_id}.mp4')
       render.write(clip, files[-1])
-  for file in files:
-    if not file.is_file():
-      raise UserError(f'--clips: {file}: no such file')
   return [Upload(file.stem, (('file', file.name, file.read_bytes()),)) for file in files]
 
 
@@ -236,6 +233,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
   if min(options.clients) < 1 or options.requests < 1 or options.memory < 0 or options.seconds < 0:
     parser.error('--clients, --requests, --memory and --seconds: must be more than 0')
+  for path in options.clips:
+    if not pathlib.Path(path).is_file():
+      parser.error(f'--clips={path}: no such file')
   options.seconds = options.seconds or (1800.0 if options.memory else 60.0)
   return 0 if report(measure(options), options.json) else 1
 

@@ -43,6 +43,14 @@ def test_features_have_the_shapes_that_the_server_names():
   assert not np.array_equal(videos[0]['image'], videos[1]['image'])
 
 
+def test_clips_are_rendered_or_given(tmp_path):
+  rendered = serving.clip_uploads(tmp_path, [])
+  assert len({contents for upload in rendered for _, _, contents in upload.files}) == serving.CLIPS
+  path = str(min(tmp_path.glob('*.mp4')))
+  [given] = serving.clip_uploads(tmp_path / 'other', [path])
+  assert given.files == rendered[0].files
+
+
 @pytest.mark.parametrize(
   'flags',
   [
@@ -50,6 +58,7 @@ def test_features_have_the_shapes_that_the_server_names():
     ['--url=http://127.0.0.1:1', '--memory'],
     ['--checkpoint=a', '--clients=0'],
     ['--checkpoint=a', '--requests=0'],
+    ['--checkpoint=a', '--clips', 'none.mp4'],
   ],
 )
 def test_flags_that_do_not_fit(flags, capsys):

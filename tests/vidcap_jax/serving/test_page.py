@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks.server_process import start_server
 from tests.browser import open_browser
 
 # Most of the time is that of the compiler, before the server is ready.
@@ -28,12 +27,6 @@ KEEP_FIELDS = """() => {
 
 
 @pytest.fixture(scope='module')
-def url(workspace):
-  with start_server(str(workspace / 'runs' / 'mine')) as server:
-    yield server.url
-
-
-@pytest.fixture(scope='module')
 def browser():
   with open_browser() as opened:
     yield opened
@@ -45,7 +38,7 @@ def clip(clips) -> pathlib.Path:
 
 
 @pytest.fixture
-def open_page(browser, url):
+def open_page(browser, server):
   """Opens the page; afterwards no script may have failed or been refused by the page's policy."""
   contexts, wrong = [], []
 
@@ -57,7 +50,7 @@ def open_page(browser, url):
     page.on('pageerror', lambda error: wrong.append(str(error)))
     policy = lambda message: 'Content Security Policy' in message.text  # noqa: E731
     page.on('console', lambda message: wrong.append(message.text) if policy(message) else None)
-    page.goto(url)
+    page.goto(server.url)
     page.locator('#settings-box').wait_for()
     return page
 
