@@ -1,5 +1,6 @@
 """The demo page in a browser, with a server that captions by a tiny checkpoint."""
 
+import math
 import pathlib
 import re
 
@@ -96,8 +97,12 @@ def test_the_caption_of_a_clip_and_its_attention_by_keyboard(page, clip):
   assert len(result['captions']) == 2
   texts = card.locator('tbody td:first-child').all_inner_texts()
   assert texts == [each['caption'] for each in result['captions']]
-  shares = [percent(text) for text in card.locator('tbody td.number').all_inner_texts()]
-  assert shares == sorted(shares, reverse=True)
+  for column, per_word in ((2, False), (3, True)):
+    cells = card.locator(f'tbody td:nth-child({column})').all_inner_texts()
+    for text, each in zip(cells, result['captions'], strict=True):
+      tokens = len(each['caption'].split(' ')) + 1 if per_word else 1
+      share = 100 * math.exp(each['log_prob'] / tokens)
+      assert percent(text) == pytest.approx(share, rel=0.06, abs=0.001)
 
   words = card.get_by_role('radio')
   assert words.all_inner_texts() == result['caption'].split(' ')

@@ -27,6 +27,7 @@ export function attentionSection(attention) {
     drawing = chosen;
     items = drawing.items.map((_, i) => makeItem(drawing, i));
     strip.replaceChildren(...items.map(item => item.box));
+    strip.classList.toggle('single', items.length === 1);
     hint.textContent = 'Choose a word to see the weights of its attention.'
       + (drawing.places ? ' Yellow: the places.' : '');
     select(word);

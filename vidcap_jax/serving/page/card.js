@@ -127,25 +127,30 @@ function resultParts(result, several) {
   const captions = result.captions ?? [];
   if (captions.length > 1) parts.push(captionTable(captions));
   else if (Number.isFinite(result.log_prob)) {
-    const share = percentText(Math.exp(result.log_prob));
-    parts.push(element('p', { className: 'muted small' }, `probability ${share}`));
+    const [whole, word] = probabilities(result).map(percentText);
+    parts.push(element('p', { className: 'muted small' }, `probability ${whole}, per word ${word}`));
   }
   for (const note of result.notes ?? []) parts.push(element('p', { className: 'muted small' }, note));
   if (result.attention) parts.push(attentionSection(result.attention));
   return parts.filter(Boolean);
 }
 
+/** The probability of a caption, and the geometric mean over its words and its end. */
+function probabilities({ caption, log_prob: logProb }) {
+  const words = caption ? caption.split(' ').length : 0;
+  return [Math.exp(logProb), Math.exp(logProb / (words + 1))];
+}
+
 function captionTable(captions) {
-  const rows = captions.map(({ caption, log_prob }) => element(
+  const heads = ['Caption', 'Probability', 'Per word'].map((text, i) => element(
+    'th', { scope: 'col', className: i ? 'number' : '' }, text));
+  const rows = captions.map(each => element(
     'tr', {},
-    element('td', {}, caption || '(an empty caption)'),
-    element('td', { className: 'number' }, percentText(Math.exp(log_prob)))));
+    element('td', {}, each.caption || '(an empty caption)'),
+    ...probabilities(each).map(
+      share => element('td', { className: 'number' }, percentText(share)))));
   return element(
     'div', { className: 'scroll' },
     element(
-      'table', {},
-      element('thead', {}, element(
-        'tr', {}, element('th', { scope: 'col' }, 'Caption'),
-        element('th', { scope: 'col', className: 'number' }, 'Probability'))),
-      element('tbody', {}, ...rows)));
+      'table', {}, element('thead', {}, element('tr', {}, ...heads)), element('tbody', {}, ...rows)));
 }
