@@ -117,6 +117,7 @@ setup(
   package_data={
     'vidcap_jax': ['py.typed'],
     'vidcap_jax.compilation': ['chips/*'],
+    'vidcap_jax.reporting': ['page/*'],
     'vidcap_jax.serving': ['page/*'],
     'vidcap_jax.studies': ['published.json'],
     'launch': ['docker/*', '*.sbatch', '*.sh'],

@@ -28,6 +28,7 @@ LAYERS = (
   ('launch', 'examples', 'benchmarks'),
   ('vidcap_jax.main', 'vidcap_jax.__main__'),
   ('vidcap_jax.cli',),
+  ('vidcap_jax.reporting',),
   ('vidcap_jax.serving',),
   ('vidcap_jax.api',),
   ('vidcap_jax.studies',),

@@ -77,7 +77,11 @@ NAVIGATION = {
     'On many machines (Beam, Dask)': 'docs/beam',
   },
   'Train': {'Training': 'docs/training', 'Choose a model': 'docs/models'},
-  'Evaluate': {'Scores': 'docs/evaluation', 'Figures and analyses': 'docs/studies'},
+  'Evaluate': {
+    'Scores': 'docs/evaluation',
+    'Reports': 'docs/report',
+    'Figures and analyses': 'docs/studies',
+  },
   'Caption and deploy': {
     'Caption new videos': 'docs/prediction',
     'From Python': 'docs/python',

@@ -12,6 +12,7 @@ _SUBCOMMANDS = {
   r'data_prep\.import_checkpoint\b': 'import',
   r'vidcap_jax\.evaluation\.metrics\b': 'score',
   r'vidcap_jax\.serving\.command\b': 'serve',
+  r'vidcap_jax\.reporting\.command\b': 'report',
   r'vidcap_jax\.studies\.tables\b': 'tables',
   r'vidcap_jax\.studies\.(\w+)': r'studies \1',
 }

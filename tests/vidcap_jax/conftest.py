@@ -1,13 +1,19 @@
 import contextlib
+import pathlib
+import shutil
 import sys
 from collections.abc import Iterator
 
 import pytest
 from absl import app, flags
 
+from tests import tiny
 from vidcap_jax import main
+from vidcap_jax.checkpoints import restore
 from vidcap_jax.cli import commands
 from vidcap_jax.cli import flags as command_line
+from vidcap_jax.distributed import mesh
+from vidcap_jax.evaluation import evaluate
 
 
 @contextlib.contextmanager
@@ -56,3 +62,14 @@ def _ended(code: int | str | None, capsys: pytest.CaptureFixture) -> tuple[int, 
   if isinstance(code, str):  # what the interpreter would do
     return 1, out, err + code + '\n'
   return code or 0, out, err
+
+
+@pytest.fixture(scope='session')
+def evaluated_run(tiny_run, tmp_path_factory) -> pathlib.Path:
+  """A copy of ``tiny_run`` that is evaluated on its validation split, which has references."""
+  workdir = tmp_path_factory.mktemp('evaluated') / 'run'
+  shutil.copytree(tiny_run, workdir)
+  restored = restore.restore(restore.find_checkpoint(str(workdir)), mesh.make_mesh())
+  with tiny.unscored_by_java():
+    evaluate.evaluate_command(restored, None, 'val', None)
+  return workdir

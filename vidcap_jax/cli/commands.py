@@ -61,6 +61,9 @@ COMMANDS = (
   Command('import', 'data_prep.import_checkpoint', "make a run of a PyTorch project's checkpoint"),
   Command('inspect', 'data_prep.inspect', 'show a data set and what is odd in it'),
   Command('score', 'vidcap_jax.evaluation.metrics_command', 'score a captions file'),
+  Command(
+    'report', 'vidcap_jax.reporting.command', "pages about an evaluation's videos and scores"
+  ),
   Command('tables', 'vidcap_jax.studies.tables', "the papers' tables beside your runs"),
   Command('studies', '', 'learning curves, attention and others; lists them'),
   Command('completion', 'vidcap_jax.cli.completion', 'tab completion for bash, zsh and fish'),

@@ -77,6 +77,17 @@ OUTPUT = flags.DEFINE_string(
   'and for report.json; default: none. card: Markdown file; default WORKDIR/card.md.',
 )
 flags.DEFINE_alias('out', 'output')  # the name that export had
+REPORT = flags.DEFINE_bool(
+  'report',
+  False,
+  'evaluate: also writes pages about the scores and each video, to the folder report in the '
+  'results; see docs/report.md.',
+)
+VIDEOS = flags.DEFINE_string(
+  'videos',
+  None,
+  'evaluate: folder of the video files, pictures or frames that --report shows, named by id.',
+)
 INPUTS = flags.DEFINE_string(
   'inputs',
   None,
@@ -160,7 +171,7 @@ START_TIMEOUT = flags.DEFINE_float(
 
 
 # The flags that name files and may not be empty.
-PATHS = (WORKDIR, CHECKPOINT, FALLBACK, DATA, OUTPUT, INPUTS)
+PATHS = (WORKDIR, CHECKPOINT, FALLBACK, DATA, OUTPUT, INPUTS, VIDEOS)
 # The flags that each mode needs, and those that it reads too.
 NEEDED = {
   'train': (CONFIG, WORKDIR),
@@ -172,7 +183,7 @@ NEEDED = {
 }
 READ = {
   'train': (PROFILE, PRINT_CONFIG),
-  'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE),
+  'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE, REPORT, VIDEOS),
   'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
   'compile': (DATA, OUTPUT, STAGE, PROGRAMS, EFFORT, BATCH, COMPILE_TIMEOUT, REPORTS),
   'card': (DATA, SPLIT, OUTPUT),

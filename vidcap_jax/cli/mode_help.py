@@ -31,6 +31,7 @@ METAVARS = {
   'stall_timeout': 'SECONDS',
   'start_timeout': 'SECONDS',
   'topology': 'CHIP:SHAPE',
+  'videos': 'DIR',
   'weights': 'W,W',
   'workdir': 'DIR',
 }
@@ -56,6 +57,7 @@ EXAMPLES = {
   ),
   'evaluate': (
     '--checkpoint=runs/mine --split=test',
+    '--checkpoint=runs/mine --split=val --report --videos=clips',
     '--checkpoint=runs/seed_0,runs/seed_1 --output=ensemble --decode=beam=3',
   ),
   'predict': (

@@ -27,6 +27,9 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.inference import export, predict
 from vidcap_jax.inference.members import find_members, restore_members
+from vidcap_jax.reporting import evaluations
+from vidcap_jax.reporting import report as reporting
+from vidcap_jax.reporting.settings import Options
 from vidcap_jax.studies import card
 from vidcap_jax.training import train
 from vidcap_jax.training.ledger import process_began
@@ -82,17 +85,34 @@ def evaluate_mode() -> int:
   evaluate.require_output(len(paths), output)
   given = command_line.FALLBACK.value
   path = restore.find_checkpoint(given, '--fallback') if given else None
+  _check_report()
   mesh = _mesh()
   if output and is_main():
     files.check_output('--output', output, folder=True)
   first, *others = _restored(paths, mesh)
+  if command_line.REPORT.value:
+    restore.require_captioner(first)
   fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
   data, split = command_line.DATA.value, command_line.SPLIT.value
   report, folder = evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
   if is_main():
     shown = ' + '.join(str(path) for path in paths)
     print(f'{split}, {shown}: {results.summary(report)}\nwritten to {folder}', flush=True)
+    if command_line.REPORT.value:
+      options = Options(data=data, videos=command_line.VIDEOS.value)
+      log = functools.partial(print, file=sys.stderr, flush=True)
+      evaluation = evaluations.read(pathlib.Path(folder), '--output')
+      print(f'report: {reporting.write(evaluation, options, log, (first, *others))}', flush=True)
   return 0
+
+
+def _check_report() -> None:
+  """Checks the flags of --report before the work starts."""
+  videos = command_line.VIDEOS.value
+  if videos is not None:
+    files.check_input('--videos', videos, 'a folder of videos, pictures or frames', 'folder')
+    if not command_line.REPORT.value:
+      raise UserError(f'--videos={videos}: read by --report, which is not given')
 
 
 def predict_mode() -> int:

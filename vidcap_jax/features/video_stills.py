@@ -98,7 +98,12 @@ def pictures_at(
 
 
 def jpeg_uri(image: np.ndarray) -> str:
-  """A picture, uint8 (rows, columns, 3), as JPEG in a data URI.
+  """As ``jpeg``, in a data URI."""
+  return 'data:image/jpeg;base64,' + base64.b64encode(jpeg(image)).decode()
+
+
+def jpeg(image: np.ndarray) -> bytes:
+  """A picture, uint8 (rows, columns, 3), as a JPEG file.
 
   An odd last row or column is cut off: the format halves the sizes of its colour planes.
   """
@@ -110,5 +115,4 @@ def jpeg_uri(image: np.ndarray) -> str:
   encoder.time_base = fractions.Fraction(1, 25)
   frame = av.VideoFrame.from_ndarray(image, format='rgb24').reformat(format='yuvj420p')
   packets = [*encoder.encode(frame), *encoder.encode(None)]
-  data = b''.join(bytes(packet) for packet in packets)
-  return 'data:image/jpeg;base64,' + base64.b64encode(data).decode()
+  return b''.join(bytes(packet) for packet in packets)

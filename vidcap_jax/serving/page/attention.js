@@ -79,8 +79,8 @@ const timeText = time => `${time.toFixed(1)} s`;
 
 function makeItem(drawing, index) {
   const { title, picture: source, time } = drawing.items[index];
-  // Only pictures inside the answer are shown; the page loads nothing from elsewhere.
-  const picture = source?.startsWith('data:image/')
+  // Only pictures inside the answer, or in the folder of a report, are shown.
+  const picture = /^(data:image\/|pictures\/[\w-]+\.jpg$)/.test(source)
     ? element('img', { src: source, alt: title }) : null;
   const canvas = picture && drawing.places ? element('canvas', { 'aria-hidden': 'true' }) : null;
   if (canvas) [canvas.height, canvas.width] = drawing.grid;

@@ -1,0 +1,76 @@
+import json
+
+import numpy as np
+import pytest
+
+from tests.vidcap_jax.studies.explained import ATTENTIONS, EXPLAINED, T, attention
+from vidcap_jax.data.records import Video
+from vidcap_jax.reporting import attention as reported
+
+VIDEO = Video('v', (), {'cells': np.zeros((T, 2, 3, 1))})
+
+
+def maps(*attentions, video=VIDEO):
+  return {m.name: m for m in reported.maps_of({a.name: a for a in attentions}, video)}
+
+
+def test_what_is_drawn_of_each_kind():
+  found = maps(*ATTENTIONS)
+  assert {name: m.axes for name, m in found.items()} == {
+    'ts_spatial': ('frames', 'places'),
+    'all': ('frames', 'places'),
+    'temporal': ('frames',),
+    'one_place': ('frames',),
+    'keyframe': ('frames',),
+    'layer': ('layers',),
+    'branch': ('branches',),
+  }
+  assert list(found)[:2] == ['ts_spatial', 'all']  # pictures come first
+  assert found['layer'].labels == ('pool4', 'pool5')
+  assert found['temporal'].frames == tuple(('cells', row) for row in range(T))
+  np.testing.assert_allclose(
+    found['keyframe'].weights, EXPLAINED.attentions['keyframe'].weights.sum(1)
+  )
+
+
+def test_places_of_the_frames_that_another_attention_chooses():
+  found = maps(*ATTENTIONS)['ts_spatial']
+  temporal = EXPLAINED.attentions['temporal'].weights
+  places = EXPLAINED.attentions['ts_spatial'].weights
+  np.testing.assert_allclose(found.weights, temporal[:, :, None] * places[:, None])
+
+
+def test_places_of_a_picture():
+  only = attention('spatial', ('places',), (6,), grid=(2, 3))
+  video = Video('v', (), {'cells': np.zeros((1, 2, 3, 1))})
+  found = maps(only, video=video)['spatial']
+  assert (found.axes, found.frames, found.grid) == (('frames', 'places'), (('cells', 0),), (2, 3))
+  assert maps(only) == {}  # of several frames, none of which is chosen
+
+
+def test_a_large_map_keeps_its_frames(monkeypatch):
+  monkeypatch.setattr(reported, '_MOST_PLACES', 10)
+  found = maps(*ATTENTIONS)['all']
+  assert (found.axes, found.grid) == (('frames',), None)
+
+
+def test_json_is_compact_and_exact_to_its_levels():
+  found = reported.maps_of(EXPLAINED.attentions, VIDEO)
+  entry = reported.as_json('a red x', found, lambda frame: {'time': frame[1], 'picture': None})
+  json.dumps(entry)
+  assert entry['words'] == ['a', 'red', 'x']
+  assert [frame['time'] for frame in entry['frames']] == list(range(T))
+  for drawn, saved in zip(found, entry['maps'], strict=True):
+    weights = np.array(saved['weights'])
+    assert weights.dtype == int
+    assert weights / saved['levels'] == pytest.approx(drawn.weights, abs=0.51 / saved['levels'])
+    assert [entry['frames'][place]['time'] for place in saved['frames']] == [
+      row for _, row in drawn.frames
+    ]
+
+
+def test_captions_with_unknown_words_are_not_explained(restored):
+  known = restored.vocabulary.words[5]
+  assert reported.can_explain([restored], known)
+  assert not reported.can_explain([restored], f'{known} zebra')
+  assert not reported.can_explain([restored], '')

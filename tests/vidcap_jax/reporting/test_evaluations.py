@@ -1,0 +1,56 @@
+import json
+
+import pytest
+
+from tests.vidcap_jax.reporting import results
+from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.reporting import evaluations
+
+
+def test_a_workdir_a_folder_of_results_and_the_split(evaluated_run):
+  found = evaluations.find(str(evaluated_run), None)
+  assert (found.split, found.label, found.workdir) == ('val', 'run', evaluated_run)
+  assert evaluations.find(str(evaluated_run / 'eval' / 'val'), 'val').captions == found.captions
+  assert evaluations.find(str(evaluated_run), 'test').split == 'test'
+  assert found.checkpoints[0].is_dir()
+
+
+def test_what_is_not_there(evaluated_run, tmp_path):
+  with pytest.raises(UserError, match='--run.*other.*test, val'):
+    evaluations.find(str(evaluated_run), 'other')
+  with pytest.raises(UserError, match='--run.*evaluate.*--split=val'):
+    evaluations.find(str(tmp_path), None)
+  (tmp_path / 'seed_0').mkdir()
+  with pytest.raises(UserError, match='seed_0'):
+    evaluations.find(str(tmp_path), None)
+  with pytest.raises(UserError, match='--compare'):
+    evaluations.find(str(tmp_path / 'no'), None, '--compare')
+
+
+def test_a_model_without_captions(tmp_path):
+  folder = results.write(tmp_path / 'results')
+  (folder / 'captions.json').unlink()
+  with pytest.raises(UserError, match='captions.json'):
+    evaluations.find(str(folder), None)
+
+
+def test_the_checkpoint_of_a_run_that_was_moved(tmp_path):
+  workdir = tmp_path / 'moved'
+  results.write(workdir / 'eval' / 'val')
+  (workdir / 'config.json').write_text('{}')
+  found = evaluations.find(str(workdir), None)
+  assert found.checkpoints == [workdir / 'checkpoints' / 'xe' / '7']
+
+
+def test_the_data_set_must_be_the_one_that_was_evaluated(evaluated_run, tiny_data, tmp_path):
+  found = evaluations.find(str(evaluated_run), 'val')
+  data = evaluations.data_of(found, None, pytest.fail)
+  assert {*found.hypotheses} == {*data.videos}
+  contents = json.loads((found.folder / 'metrics.json').read_text())
+  contents['data']['hash'] = 'another'
+  other = evaluations.Evaluation('x', found.folder, None, contents, found.captions)
+  notes = []
+  assert evaluations.data_of(other, None, notes.append) is None
+  assert 'another' in notes[0]
+  with pytest.raises(DataError, match='--data.*another'):
+    evaluations.data_of(other, tiny_data, notes.append)

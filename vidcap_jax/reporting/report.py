@@ -1,0 +1,315 @@
+"""Writes the report of an evaluation: from its results, its data set and its checkpoint."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from etils import epath
+
+from vidcap_jax.checkpoints.restore import Restored, restore
+from vidcap_jax.data.key_frames import attach
+from vidcap_jax.data.records import open_split
+from vidcap_jax.distributed.mesh import make_mesh
+from vidcap_jax.errors import UserError, VideoError, first_few
+from vidcap_jax.evaluation.metrics import References
+from vidcap_jax.features import video_folder, video_stills
+from vidcap_jax.features.picture_files import FrameFiles, Source
+from vidcap_jax.progress import progress
+from vidcap_jax.reporting import (
+  attention,
+  comparison,
+  curves,
+  evaluations,
+  findings,
+  folder,
+  scores,
+)
+from vidcap_jax.reporting.evaluations import DataSplit, Evaluation
+from vidcap_jax.reporting.pictures import FramePictures, write_strip
+from vidcap_jax.reporting.scores import Scored
+from vidcap_jax.reporting.settings import FOLDER, Options
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+  """What a report is made of, read and checked before the work starts."""
+
+  own: Evaluation
+  other: Evaluation | None
+  data: DataSplit | None
+  sources: Mapping[str, Source]
+  members: Sequence[Restored]
+  output: pathlib.Path
+
+  @property
+  def ids(self) -> list[str]:
+    return [entry['video_id'] for entry in self.own.captions]
+
+
+def write(
+  own: Evaluation,
+  options: Options,
+  log: Callable[[str], None],
+  members: Sequence[Restored] | None = None,
+) -> pathlib.Path:
+  """Writes a report.
+
+  Args:
+    own: the results.
+    options: see there.
+    log: prints what is done, and what is left out.
+    members: the checkpoints of the results; None restores them.
+
+  Returns:
+    The page.
+
+  Raises:
+    UserError: the output can't be written, or an option fits nothing that is there.
+    MetricError: a scoring program failed.
+  """
+  inputs = _read(own, options, log, members)
+  by_character = bool(inputs.members) and inputs.members[0].vocabulary.by_character
+  references = scores.references_of(own, inputs.data, by_character)
+  both = [own, inputs.other] if inputs.other else [own]
+  scored = scores.score(both, references, log)
+  changes = {}
+  if len(scored) > 1:
+    changes = findings.differences(scored[0].per_video, scored[1].per_video, 'CIDEr')
+  folder.prepare(inputs.output)
+  orders = _orders(inputs, scored[0], changes)
+  shards = _write_attention(inputs, orders, options.attention, log)
+  strips = _write_strips(inputs, log)
+  _write_videos(inputs, scored[0], changes, strips)
+  starts = folder.write_shards(inputs.output, 'texts', _texts(inputs))
+  summary = _summary(inputs, scored, references, changes)
+  summary |= {'orders': orders, 'texts': starts, 'attention': shards}
+  folder.write_data(inputs.output, 'summary', summary)
+  folder.write_page(inputs.output, f'{own.label}: {own.split}')
+  return inputs.output / folder.INDEX
+
+
+def _read(
+  own: Evaluation,
+  options: Options,
+  log: Callable[[str], None],
+  members: Sequence[Restored] | None,
+) -> _Inputs:
+  """Reads and checks everything that can be wrong."""
+  output = pathlib.Path(options.output) if options.output else own.folder / FOLDER
+  folder.check(output)
+  other = evaluations.find(options.compare, own.split, '--compare') if options.compare else None
+  if other is not None:
+    comparison.check(own, other)
+    if other.label == own.label:
+      other = dataclasses.replace(other, label=f'{other.label} ({other.folder})')
+  ids = [entry['video_id'] for entry in own.captions]
+  sources = _sources(options, ids, log)
+  data = evaluations.data_of(own, options.data, log)
+  return _Inputs(own, other, data, sources, _members(own, log, members), output)
+
+
+def _sources(options: Options, ids: Sequence[str], log: Callable[[str], None]) -> dict[str, Source]:
+  """The file, picture or frames of each video that has some."""
+  if options.videos is None:
+    log('no pictures; --videos=DIR names the folder of videos, pictures or frames')
+    return {}
+  rate = video_folder.parse_frame_rate(options.frame_rate)
+  found: dict[str, Source] = {}
+  for video_id, source in video_stills.find_sources(options.videos, ids).items():
+    if isinstance(source, FrameFiles):
+      source = dataclasses.replace(source, rate=rate)
+    found[video_id] = source
+  if missing := [video_id for video_id in ids if video_id not in found]:
+    log(
+      f'--videos={options.videos}: no file of {len(missing)} of {len(ids)} videos: '
+      f'{first_few(missing)}'
+    )
+  return found
+
+
+def _members(
+  own: Evaluation, log: Callable[[str], None], members: Sequence[Restored] | None
+) -> Sequence[Restored]:
+  """The checkpoints of the results; none, with a note, where they can't be used."""
+  if 'fusion' in own.metrics:
+    log('no attention: the captions are of a late fusion')
+    return ()
+  if jax.process_count() > 1:
+    log('no attention in a job of several processes; vidcap report adds it')
+    return ()
+  if members is not None:
+    return members
+  mesh = make_mesh()
+  try:
+    return [restore(epath.Path(path), mesh) for path in own.checkpoints]
+  except UserError as error:
+    log(f'no attention: {error}')
+    return ()
+
+
+def _orders(inputs: _Inputs, scored: Scored, changes: Mapping[str, float]) -> dict[str, list[int]]:
+  """The numbers of the videos from worst, from best, and from most uncertain."""
+  per_video = scored.per_video
+  ciders = [per_video[id_]['CIDEr'] if id_ in per_video else None for id_ in inputs.ids]
+  certainties = [scores.word_probability(entry) for entry in inputs.own.captions]
+  orders = {
+    'worst': findings.ordered(ciders),
+    'best': findings.ordered(ciders, highest=True),
+    'uncertain': findings.ordered(certainties),
+  }
+  if changes:
+    sizes = [abs(changes[id_]) for id_ in inputs.ids]
+    orders['changed'] = findings.ordered(sizes, highest=True)
+  return orders
+
+
+def _write_attention(
+  inputs: _Inputs,
+  orders: Mapping[str, Sequence[int]],
+  most: int,
+  log: Callable[[str], None],
+) -> dict[str, list[int]]:
+  """Writes the attention of videos.
+
+  Returns:
+    videos: the numbers of those with attention; starts: which of these each file begins with.
+  """
+  captions = [entry['caption'] for entry in inputs.own.captions]
+  able = (
+    {n for n, text in enumerate(captions) if attention.can_explain(inputs.members, text)}
+    if (inputs.members and inputs.data)
+    else set()
+  )
+  heads = [[n for n in order if n in able] for order in orders.values()]
+  if not any(heads):
+    heads = [sorted(able)]
+  chosen = findings.chosen_for_attention(heads, most)
+  described = _described(inputs, chosen, log) if chosen else []
+  if len(described) < len(chosen):
+    chosen = []
+  return {
+    'videos': chosen,
+    'starts': folder.write_shards(inputs.output, 'attention', described),
+  }
+
+
+def _described(
+  inputs: _Inputs, chosen: Sequence[int], log: Callable[[str], None]
+) -> list[dict[str, Any]]:
+  """The attention of videos as JSON; [] if the model has none."""
+  assert inputs.data is not None
+  ids, captions = inputs.ids, [entry['caption'] for entry in inputs.own.captions]
+  restored = inputs.members[0]
+  places = {video_id: place for place, video_id in enumerate(inputs.data.videos)}
+  source = attach(open_split(inputs.data.directory, inputs.own.split), restored.key_frames)
+  videos = (source[places[ids[number]]] for number in chosen)
+  frame_pictures = FramePictures(restored, inputs.output, log)
+  described = []
+  try:
+    explained = attention.explain(inputs.members, videos, [captions[number] for number in chosen])
+    label = f'attention of {inputs.own.split}'
+    for number, (video, maps) in zip(
+      chosen, progress(explained, len(chosen), label, first='compiling'), strict=True
+    ):
+      frames = list(dict.fromkeys(frame for each in maps for frame in each.frames))
+      shown = frame_pictures.write(number, video, inputs.sources.get(video.video_id), frames)
+      entry = attention.as_json(captions[number], maps, shown.__getitem__)
+      described.append({**entry, 'key_frame': video.key_frame})
+  except UserError as error:
+    log(f'no attention: {error}')
+    return []
+  return described
+
+
+def _write_strips(inputs: _Inputs, log: Callable[[str], None]) -> list[int]:
+  """Writes the pictures of the videos; returns the number of frames of each, 0 for none."""
+  counts = [0] * len(inputs.ids)
+  found = [(n, inputs.sources[id_]) for n, id_ in enumerate(inputs.ids) if id_ in inputs.sources]
+  for number, source in progress(found, len(found), 'pictures'):
+    notes: list[str] = []
+    try:
+      counts[number] = write_strip(inputs.output, number, source, notes)
+    except VideoError as error:
+      notes.append(f'{inputs.ids[number]}: no pictures: {error}')
+    for note in notes:
+      log(note)
+  return counts
+
+
+def _write_videos(
+  inputs: _Inputs, scored: Scored, changes: Mapping[str, float], strips: Sequence[int]
+) -> None:
+  """Writes what the table shows of all videos, a list for each column."""
+  rounded = lambda value: None if value is None else round(value, 4)  # noqa: E731
+  ids, per_video = inputs.ids, scored.per_video
+  names = [n for n in scores.NAMES if n in next(iter(per_video.values()), {})]
+  columns = {name: [rounded(per_video[id_][name]) for id_ in ids] for name in names}
+  columns['certainty'] = [rounded(scores.word_probability(e)) for e in inputs.own.captions]
+  videos: dict[str, Any] = {
+    'ids': ids,
+    'captions': [entry['caption'] for entry in inputs.own.captions],
+    'columns': columns,
+    'strips': strips,
+  }
+  if inputs.other is not None:
+    texts = inputs.other.hypotheses
+    videos['others'] = [texts[id_] for id_ in ids]
+    if changes:
+      columns['change'] = [rounded(changes[id_]) for id_ in ids]
+  folder.write_data(inputs.output, 'videos', videos)
+
+
+def _texts(inputs: _Inputs) -> list[list[Any]]:
+  """(references, n-best captions with log-probabilities) of each video."""
+  rows = []
+  for entry in inputs.own.captions:
+    own = inputs.data.videos[entry['video_id']].captions if inputs.data else ()
+    candidates = [[c['caption'], c.get('log_prob')] for c in entry.get('captions', ())]
+    rows.append([list(own), candidates])
+  return rows
+
+
+def _summary(
+  inputs: _Inputs,
+  scored: Sequence[Scored],
+  references: References | None,
+  changes: Mapping[str, float],
+) -> dict[str, Any]:
+  """All that the page shows besides the videos."""
+  own, contents = inputs.own, inputs.own.metrics
+  captions = [entry['caption'] for entry in own.captions]
+  vocabulary = set(inputs.members[0].vocabulary.words) if inputs.members else None
+  words: Mapping[str, Any] = {'unsaid': [], 'unknown': []}
+  if references is not None:
+    words = findings.unsaid_words(captions, references, vocabulary)
+  workdirs = {e.label: e.workdir for e in (own, inputs.other) if e and e.workdir}
+  summary: dict[str, Any] = {
+    'label': own.label,
+    'split': own.split,
+    'videos': len(captions),
+    'data': contents['data']['name'],
+    'stage': contents['stage'],
+    'step': contents['checkpoint_step'],
+    'scores': [
+      [name, value, *comparison.other_interval(scored[0], name)]
+      for name, value in scored[0].corpus.items()
+    ],
+    'constant': [contents.get('constant_caption'), contents.get('constant_CIDEr')],
+    'oracle': [contents.get(name) for name in ('candidates', 'oracle_CIDEr', 'random_CIDEr')],
+    'signature': contents.get('signature'),
+    'decode': [[key, str(value)] for key, value in contents.get('decode', {}).items()],
+    'diversity': {
+      name: contents.get(name)
+      for name in ('distinct_captions', 'mean_words', 'vocabulary_used', 'novel_captions')
+    },
+    'notes': scores.changed_since(own, scored[0]),
+    'curves': curves.panels(workdirs),
+    'repeated': findings.repeated(captions),
+    'words': words,
+    'compare': None,
+  }
+  if inputs.other is not None:
+    summary['compare'] = comparison.as_json(own, inputs.other, scored, changes)
+  return summary
