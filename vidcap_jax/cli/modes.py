@@ -28,7 +28,9 @@ from vidcap_jax.evaluation import evaluate, results
 from vidcap_jax.inference import export, predict
 from vidcap_jax.inference.members import find_members, restore_members
 from vidcap_jax.reporting import evaluations
+from vidcap_jax.reporting import folder as report_folder
 from vidcap_jax.reporting import report as reporting
+from vidcap_jax.reporting.settings import FOLDER as REPORT_FOLDER
 from vidcap_jax.reporting.settings import Options
 from vidcap_jax.studies import card
 from vidcap_jax.training import train
@@ -90,8 +92,7 @@ def evaluate_mode() -> int:
   if output and is_main():
     files.check_output('--output', output, folder=True)
   first, *others = _restored(paths, mesh)
-  if command_line.REPORT.value:
-    restore.require_captioner(first)
+  _check_report_of(first, output)
   fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
   data, split = command_line.DATA.value, command_line.SPLIT.value
   report, folder = evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
@@ -113,6 +114,18 @@ def _check_report() -> None:
     files.check_input('--videos', videos, 'a folder of videos, pictures or frames', 'folder')
     if not command_line.REPORT.value:
       raise UserError(f'--videos={videos}: read by --report, which is not given')
+
+
+def _check_report_of(first: Restored, output: str | None) -> None:
+  """Checks that the report of a checkpoint's captions can be written, before it captions."""
+  if not command_line.REPORT.value:
+    return
+  restore.require_captioner(first)
+  place = epath.Path(output) if output else results.folder_of(first) / command_line.SPLIT.value
+  if not files.is_local(place):
+    raise UserError(f'--report: {place} is not on a disk of this machine; give --output=DIR')
+  if is_main():
+    report_folder.check(pathlib.Path(place) / REPORT_FOLDER, '--report')
 
 
 def predict_mode() -> int:

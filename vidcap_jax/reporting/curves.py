@@ -1,5 +1,6 @@
 """Learning curves of runs as points, which the page draws."""
 
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +29,8 @@ def panels(workdirs: Mapping[str, pathlib.Path]) -> list[dict[str, Any]]:
   for kind, metric in wanted:
     lines = []
     for label, log in logs.items():
-      points = [(x, y) for x, y, _ in curve(log, Panel(kind, metric, by))] if log else []
+      drawn = curve(log, Panel(kind, metric, by)) if log else []
+      points = [(x, y) for x, y, _ in drawn if math.isfinite(y)]
       if points:
         lines.append({'label': label, 'points': _thinned(points)})
     if lines:

@@ -6,10 +6,11 @@ that hand over a value, and the modules of the page are joined into one program.
 
 import importlib.resources
 import json
+import math
 import pathlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vidcap_jax import html_page
@@ -88,11 +89,27 @@ def write_data(output: pathlib.Path, name: str, value: Any) -> None:
 
 
 def script_json(value: Any) -> str:
-  """JSON that is safe in a program, inside HTML too: no tag can begin or end in it."""
-  text = json.dumps(value, ensure_ascii=False, separators=(',', ':'), allow_nan=False)
+  """JSON that is safe in a program, inside HTML too: no tag can begin or end in it.
+
+  Numbers that are not finite, as of a run that diverged, are null.
+  """
+  options: dict[str, Any] = {'ensure_ascii': False, 'separators': (',', ':'), 'allow_nan': False}
+  try:
+    text = json.dumps(value, **options)
+  except ValueError:
+    text = json.dumps(_finite(value), **options)
   for character in '<>&\u2028\u2029':
     text = text.replace(character, f'\\u{ord(character):04x}')
   return text
+
+
+def _finite(value: Any) -> Any:
+  """The value with None for numbers that are not finite."""
+  if isinstance(value, Mapping):
+    return {key: _finite(item) for key, item in value.items()}
+  if isinstance(value, list | tuple):
+    return [_finite(item) for item in value]
+  return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_shards(output: pathlib.Path, name: str, values: Sequence[Any]) -> list[int]:

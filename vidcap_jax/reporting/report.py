@@ -70,8 +70,7 @@ def write(
     MetricError: a scoring program failed.
   """
   inputs = _read(own, options, log, members)
-  by_character = bool(inputs.members) and inputs.members[0].vocabulary.by_character
-  references = scores.references_of(own, inputs.data, by_character)
+  references = scores.references_of(own, inputs.data, _by_character(inputs))
   both = [own, inputs.other] if inputs.other else [own]
   scored = scores.score(both, references, log)
   changes = {}
@@ -88,6 +87,13 @@ def write(
   folder.write_data(inputs.output, 'summary', summary)
   folder.write_page(inputs.output, f'{own.label}: {own.split}')
   return inputs.output / folder.INDEX
+
+
+def _by_character(inputs: _Inputs) -> bool:
+  """Whether Chinese is scored by character, by the checkpoint or else by the signature."""
+  if inputs.members:
+    return inputs.members[0].vocabulary.by_character
+  return '+characters' in (inputs.own.metrics.get('signature') or '')
 
 
 def _read(

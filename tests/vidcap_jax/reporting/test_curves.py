@@ -9,6 +9,7 @@ def log(folder, steps, score):
     {'stage': 'xe', 'step': step, 'kind': 'train', 'loss': 1 / step, 'epoch': step / 10}
     for step in range(1, steps + 1)
   ]
+  records[0]['loss'] = float('nan')
   records.append({'stage': 'xe', 'step': steps, 'kind': 'val', 'CIDEr': score})
   (folder / 'metrics.jsonl').write_text(''.join(json.dumps(r) + '\n' for r in records))
   return folder
@@ -21,6 +22,7 @@ def test_panels_have_a_line_for_each_run_that_has_the_metric(tmp_path):
   assert [line['label'] for line in found['val', 'CIDEr']['lines']] == ['a', 'b']
   assert found['val', 'CIDEr']['lines'][0]['points'] == [[2.0, 0.5]]
   assert found['train', 'loss']['by'] == 'epoch'
+  assert len(found['train', 'loss']['lines'][0]['points']) == 19  # without NaN
 
 
 def test_long_lines_are_thinned(tmp_path):

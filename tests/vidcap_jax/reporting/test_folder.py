@@ -17,6 +17,11 @@ def test_json_in_a_program_has_no_tags_and_keeps_its_value():
   assert json.loads(text) == value
 
 
+def test_numbers_that_are_not_finite_are_null():
+  value = {'loss': [1.5, float('nan'), -float('inf')], 'n': 3}
+  assert json.loads(folder.script_json(value)) == {'loss': [1.5, None, None], 'n': 3}
+
+
 def test_files_of_about_one_size_in_order(tmp_path, monkeypatch):
   monkeypatch.setattr(folder, 'SHARD_CHARACTERS', 50)
   folder.prepare(tmp_path)

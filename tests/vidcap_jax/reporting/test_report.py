@@ -174,3 +174,11 @@ def test_the_flag_of_evaluate(evaluated_run, command, tmp_path):
   code, _, error = command(*flags, f'--videos={tmp_path}')
   assert code == 1
   assert '--report' in error
+  shutil.rmtree(output / 'report')
+  (output / 'report').mkdir()
+  (output / 'report' / 'mine.txt').write_text('mine')
+  captions = (output / 'captions.json').stat().st_mtime_ns
+  code, _, error = command(*flags, '--report')
+  assert code == 1
+  assert '--report' in error
+  assert (output / 'captions.json').stat().st_mtime_ns == captions  # nothing was decoded
