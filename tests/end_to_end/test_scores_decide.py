@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from benchmarks import run_results
@@ -23,11 +24,14 @@ def scores(monkeypatch):
   """A list of the CIDEr that validations will find, one after the other."""
   script = []
 
-  def score(hypotheses, references, metrics=()):
+  def score_details(hypotheses, references, *_, **__):
     rest = dict.fromkeys(('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L'), 0.125)
-    return {**rest, 'CIDEr': script.pop(0)}, {}
+    corpus = {**rest, 'CIDEr': script.pop(0)}
+    ids, captions = list(hypotheses), list(hypotheses.values())
+    values = {name: np.full(len(ids), value) for name, value in corpus.items()}
+    return metrics.ScoreDetails(ids, captions, references, corpus, values)
 
-  monkeypatch.setattr(metrics, 'score', score)
+  monkeypatch.setattr(metrics, 'score_details', score_details)
   return script
 
 
