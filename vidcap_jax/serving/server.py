@@ -3,9 +3,11 @@
 import asyncio
 import dataclasses
 import ipaddress
+import logging
 import signal
 import socket
 import sys
+import tempfile
 
 import uvicorn
 from jax.sharding import Mesh
@@ -57,6 +59,9 @@ def serve(options: Options, limits: Limits, capacity: Capacity) -> None:
     UserError: no such checkpoint, settings that don't fit it, or workers that can't start.
     OSError: the address can't be used.
   """
+  if options.temp:
+    tempfile.tempdir = options.temp  # Starlette's files of uploads are there, too
+  logging.getLogger('python_multipart').setLevel(logging.ERROR)  # it logs each malformed body
   service = make_service(options, limits, capacity)
   server = _Server(service, options)
   try:
@@ -83,7 +88,7 @@ def make_service(
       most, _ = frames.get(name, (0, 1))
       frames[name] = (max(most, *size[:1], 0), needs.blocks.get(name, 1))
   source = Source(provenance, frames, limits)
-  return Service(programs, source, capacity, _reads_files(provenance), options.temp)
+  return Service(programs, source, capacity, _reads_files(provenance))
 
 
 def _reads_files(provenance) -> bool:

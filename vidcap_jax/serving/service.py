@@ -99,20 +99,13 @@ class Service:
     state: 'starting', 'ready' or 'stopping'.
   """
 
-  def __init__(
-    self,
-    programs: Programs,
-    source: Source,
-    capacity: Capacity,
-    reads_files: bool,
-    temp: str | None = None,
-  ):
+  def __init__(self, programs: Programs, source: Source, capacity: Capacity, reads_files: bool):
     self.programs, self.source, self.capacity = programs, source, capacity
     self.limits: Limits = source.limits
     self.reads_files = reads_files
     self.metrics = Metrics()
     self.state = 'starting'
-    self._folder = pathlib.Path(tempfile.mkdtemp(prefix='vidcap_serve_', dir=temp))
+    self._folder = pathlib.Path(tempfile.mkdtemp(prefix='vidcap_serve_'))
     self._batcher = Batcher(programs, self.metrics.batches.observe)
     self.metrics.waiting.set_function(lambda: len(self._batcher))
     self.metrics.ready.set_function(lambda: self.state == 'ready')
