@@ -10,7 +10,7 @@ import pytest
 
 PROGRAMS = ('chromium', 'chromium-browser', 'google-chrome', 'chromium-headless-shell')
 # A camera that shows a test picture, which pages may use unasked.
-CAMERA = ('--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream')
+CAMERA = ['--use-fake-device-for-media-stream', '--use-fake-ui-for-media-stream']
 
 
 def find_program() -> str:
@@ -36,9 +36,7 @@ def open_browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
   except ImportError:
     pytest.fail("no Playwright for this test: pip install -e '.[browser]'", pytrace=False)
-  # Chromium's sandbox refuses to run as root, as containers do; the pages are our own.
-  sandbox = ('--no-sandbox',) if os.geteuid() == 0 else ()
   with sync_playwright() as playwright:
-    browser = playwright.chromium.launch(executable_path=path, args=[*CAMERA, *sandbox])
+    browser = playwright.chromium.launch(executable_path=path, args=CAMERA)
     yield browser
     browser.close()

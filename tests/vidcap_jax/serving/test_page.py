@@ -1,5 +1,6 @@
 """The demo page in a browser, with a server that captions by a tiny checkpoint."""
 
+import json
 import math
 import pathlib
 import re
@@ -7,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.browser import open_browser
+from tests.browser import find_program, open_browser
 
 # Most of the time is that of the compiler, before the server is ready.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -165,23 +166,37 @@ def test_an_error_is_shown_and_the_next_file_is_captioned(page, clip):
   assert upload(page, clip).locator('.caption').inner_text()
 
 
-def test_a_busy_server_is_asked_once_more(page, clip):
-  attempts = []
+def refuse(page, times: int, status: int, code: str) -> list[str]:
+  """Answers the first requests with an error that names a time; returns their methods."""
+  attempts: list[str] = []
 
   def answer(route):
     attempts.append(route.request.method)
-    if len(attempts) == 1:
-      busy = '{"error": {"code": "busy", "message": "too many requests"}}'
-      headers = {'Retry-After': '1', 'Content-Type': 'application/json'}
-      route.fulfill(status=429, headers=headers, body=busy)
-    else:
+    if len(attempts) > times:
       route.continue_()
+      return
+    body = json.dumps({'error': {'code': code, 'message': f'{code}: send it again later'}})
+    headers = {'Retry-After': '1', 'Content-Type': 'application/json'}
+    route.fulfill(status=status, headers=headers, body=body)
 
   page.route(CAPTIONS, answer)
+  return attempts
+
+
+@pytest.mark.parametrize(('times', 'status', 'code'), [(1, 429, 'busy'), (3, 503, 'starting')])
+def test_a_server_that_is_busy_or_starting_is_asked_again(page, clip, times, status, code):
+  attempts = refuse(page, times, status, code)
   page.locator('#files').set_input_files(clip)
-  page.get_by_text('Trying again in 1 s').wait_for()
+  page.get_by_text(f'The server is {code}. Trying again in 1 s').wait_for()
   assert finished(page).locator('.caption').inner_text()
-  assert attempts == ['POST', 'POST']
+  assert len(attempts) == times + 1
+
+
+def test_a_server_that_stays_busy_is_asked_twice(page, clip):
+  attempts = refuse(page, 10, 429, 'busy')
+  card = upload(page, clip)
+  assert 'busy: send it again later' in card.locator('.problem').inner_text()
+  assert len(attempts) == 2
 
 
 def test_a_lost_connection_is_reported_and_tried_again_by_button(page, clip):
@@ -257,3 +272,9 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(open_page, clip, sche
   )
   text, background = (sum(map(int, re.findall(r'\d+', each)[:3])) for each in colours[0])
   assert (text < background) == (scheme == 'light')
+
+
+def test_a_machine_without_a_browser_fails_and_names_the_package(monkeypatch):
+  monkeypatch.setattr('shutil.which', lambda name: None)
+  with pytest.raises(pytest.fail.Exception, match='apt-get install chromium'):
+    find_program()
