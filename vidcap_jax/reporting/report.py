@@ -307,8 +307,8 @@ def _summary(
     'signature': contents.get('signature'),
     'decode': [[key, str(value)] for key, value in contents.get('decode', {}).items()],
     'diversity': {
-      name: contents.get(name)
-      for name in ('distinct_captions', 'mean_words', 'vocabulary_used', 'novel_captions')
+      'distinct_captions': len({*captions}),
+      **{n: contents.get(n) for n in ('mean_words', 'vocabulary_used', 'novel_captions')},
     },
     'notes': scores.changed_since(own, scored[0]),
     'curves': curves.panels(workdirs),

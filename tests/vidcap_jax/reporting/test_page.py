@@ -139,7 +139,7 @@ def test_the_table_is_sorted_searched_and_paged(open_page, hostile_report):
   rows = page.locator('#table tbody tr')
   page.get_by_role('button', name='Next').click()
   assert rows.count() == len(results.IDS) - 25
-  page.get_by_role('button', name='Probability a word').click()
+  page.get_by_role('button', name='Probability per word').click()
   assert page.locator('th[aria-sort=ascending]').count() == 1
   assert rows.last.locator('td.id small').text_content() == results.IDS[25 - 6]
   page.locator('#search').fill('V39 <IMG')

@@ -6,11 +6,14 @@ import { byId, element, percentText } from './dom.js';
 const FEW = 6;  // videos of each list
 const LISTS = {
   worst: 'Worst (lowest CIDEr)', best: 'Best (highest CIDEr)',
-  uncertain: 'Most uncertain (lowest probability a word)',
+  uncertain: 'Most uncertain (lowest probability per word)',
 };
 
 export const scoreText = value => value === null || value === undefined ? '' : value.toFixed(3);
-export const changeText = value => (value > 0 ? '+' : '') + scoreText(value).replace('-', '\u2212');
+export const changeText = value => {
+  if (Math.abs(value) < 0.0005) return scoreText(0);
+  return (value > 0 ? '+' : '') + scoreText(value).replace('-', '\u2212');
+};
 export const nameText = name => name.replaceAll('_', '-');
 export const captionText = caption => caption || '(empty)';
 
@@ -39,7 +42,8 @@ export function showOverview(summary, videos, search) {
   }
   for (const [name, title] of Object.entries(LISTS)) {
     const numbers = summary.orders[name].slice(0, FEW);
-    if (numbers.length) byId('extremes').append(element('h3', {}, title), cards(numbers, videos));
+    if (numbers.length) byId('extremes').append(
+      element('h3', {}, title), cards(numbers, videos, summary.compare?.label));
   }
   byId('extremes').hidden = !Object.keys(LISTS).some(name => summary.orders[name].length);
   showWords(summary, search);
@@ -117,7 +121,7 @@ function showComparison(summary, videos) {
     lost: `Worst changes: CIDEr lower than in ${compare.label}` };
   for (const [name, title] of Object.entries(lists)) {
     const numbers = compare[name].slice(0, FEW);
-    if (numbers.length) place.append(element('h3', {}, title), cards(numbers, videos));
+    if (numbers.length) place.append(element('h3', {}, title), cards(numbers, videos, compare.label));
   }
   const settings = compare.config;
   place.append(settings === null
@@ -127,14 +131,14 @@ function showComparison(summary, videos) {
       tableOf(['setting', label, compare.label], settings, false)));
 }
 
-/** Videos as small cards that link to their pages. */
-function cards(numbers, videos) {
+/** Videos as small cards that link to their pages; ``label`` names the run that is compared. */
+function cards(numbers, videos, label) {
   return element('ul', { className: 'cards' }, ...numbers.map(number => {
     const { CIDEr: ciders, certainty, change } = videos.columns;
     const figures = [
       ciders ? `CIDEr ${scoreText(ciders[number])}` : '',
       change && change[number] ? changeText(change[number]) : '',
-      certainty[number] === null ? '' : `${percentText(certainty[number])} a word`,
+      certainty[number] === null ? '' : `${percentText(certainty[number])} per word`,
     ].filter(Boolean).join(' · ');
     const other = videos.others?.[number];
     return element('li', {}, element(
@@ -142,7 +146,7 @@ function cards(numbers, videos) {
       stripOf(number, videos),
       element('span', {}, captionText(videos.captions[number])),
       other === undefined || other === videos.captions[number]
-        ? null : element('span', { className: 'muted other' }, captionText(other)),
+        ? null : element('span', { className: 'muted small' }, `${label}: ${captionText(other)}`),
       element('small', { className: 'muted' }, figures)));
   }));
 }

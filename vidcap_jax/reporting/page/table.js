@@ -5,7 +5,7 @@ import { byId, element, percentText } from './dom.js';
 import { captionText, changeText, nameText, scoreText, stripOf } from './overview.js';
 
 const ROWS = 25;
-const TITLES = { certainty: 'Probability a word', change: 'CIDEr difference', number: 'Order of the split' };
+const TITLES = { certainty: 'Probability per word', change: 'CIDEr difference', number: 'Order of the split' };
 
 const columnTitle = name => TITLES[name] ?? nameText(name);
 

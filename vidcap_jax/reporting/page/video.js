@@ -64,7 +64,7 @@ function navigation(number, order) {
 function figures(number, videos) {
   const items = Object.entries(videos.columns).filter(([, values]) => values[number] !== null).map(
     ([name, values]) => element('li', {}, element('b', {}, columnText(name, values[number])), ' ',
-      name === 'certainty' ? 'probability a word' : name === 'change' ? 'CIDEr difference' : nameText(name)));
+      name === 'certainty' ? 'probability per word' : name === 'change' ? 'CIDEr difference' : nameText(name)));
   return element('ul', { className: 'figures-list' }, ...items);
 }
 
