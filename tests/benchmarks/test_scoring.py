@@ -37,12 +37,13 @@ def test_goals_are_of_times_and_differences(monkeypatch):
   monkeypatch.setattr(
     scoring, 'our_scores', lambda h, r, program: {'CIDEr': np.array([1.0, 2.0 + 1e-6])}
   )
-  ticks = iter([0.0, 30.0, 30.0, 50.0, 50.0, 59.0])
+  ticks = iter([0.0, 30.0, 30.0, 39.0, 39.0, 59.0, 59.0, 71.0])
   monkeypatch.setattr(scoring.time, 'perf_counter', lambda: next(ticks))
   rows = scoring.measure({'v': 'a'}, {'v': ['a']})
   assert [(row.value, row.ratio) for row in rows if row.unit == 's'] == [
     (30.0, None),
-    (20.0, pytest.approx(2 / 3)),
     (9.0, pytest.approx(0.3)),
+    (20.0, pytest.approx(2 / 3)),
+    (12.0, pytest.approx(0.4)),
   ]
-  assert [row.met for row in rows] == [None, None, False, True, False]
+  assert [row.met for row in rows] == [None, True, False, None, False, None, False]

@@ -35,22 +35,13 @@ class Paraphrases:
   """
 
   def __init__(self, phrases: Collection[str], words: Collection[str]):
-    known, wanted = {word.encode() for word in words}, {phrase.encode() for phrase in phrases}
-    filled = _buckets(wanted)
+    self._words, self._phrases = {w.encode() for w in words}, {p.encode() for p in phrases}
     self.entries: dict[str, dict[str, list[tuple[int, int]]]] = {}
+    filled = _buckets(self._phrases)
     place = 0
     with pathlib.Path(java.packaged('meteor', 'data/paraphrase-en.gz')).open('rb') as file:
       for text in _whole_entries(file):
-        starts, ends, hashes = _lines(text)
-        for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
-          for i in np.flatnonzero(filled[hashes[mine::3]]).tolist():
-            own = text[starts[3 * i + mine] : ends[3 * i + mine]]
-            if own in wanted:
-              others = text[starts[3 * i + other] : ends[3 * i + other]]
-              if known.issuperset(others.split(b' ')):
-                found = self.entries.setdefault(own.decode(), {})
-                found.setdefault(others.decode(), []).append((direction, place + i))
-        place += len(starts) // 3
+        place += self._add(text, place, filled)
     self._known = {other for found in self.entries.values() for other in found}
     # Of the phrases that start with two words, the words of the longest.
     self._longest: dict[str, int] = {}
@@ -58,6 +49,18 @@ class Paraphrases:
       first = phrase.split(' ')
       head = ' '.join(first[:2])
       self._longest[head] = max(len(first), self._longest.get(head, 0))
+
+  def _add(self, text: bytes, place: int, filled: np.ndarray) -> int:
+    """Adds the entries of a part of the table; returns their number, with those left out."""
+    starts, ends, hashes = _lines(text)
+    for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
+      for i in np.flatnonzero(filled[hashes[mine::3]]).tolist():
+        own = text[starts[3 * i + mine] : ends[3 * i + mine]]
+        others = text[starts[3 * i + other] : ends[3 * i + other]]
+        if own in self._phrases and self._words.issuperset(others.split(b' ')):
+          found = self.entries.setdefault(own.decode(), {})
+          found.setdefault(others.decode(), []).append((direction, place + i))
+    return len(starts) // 3
 
   def occurrences(self, captions: Sequence[Sequence[str]]) -> dict[str, list[Occurrence]]:
     """Where captions, such as the references of a video, have phrases that are in entries."""

@@ -7,6 +7,7 @@ or stand in phrases that METEOR's table has as paraphrases.
 
 import concurrent.futures
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -16,13 +17,35 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import numpy as np
 
 from vidcap_jax.evaluation import meteor, meteor_words
-from vidcap_jax.evaluation.java import MetricError, tail
+from vidcap_jax.evaluation.java import MetricError, choose_program, tail
 from vidcap_jax.evaluation.meteor_alignment import Match, Matches, align
 from vidcap_jax.evaluation.meteor_paraphrases import LONGEST, Paraphrases
 from vidcap_jax.progress import progress
 
 # References from which a second process pays, which reads the table of paraphrases too.
 PARALLEL_CAPTIONS = 20_000
+
+
+def choose_meteor(program: str, references: Iterable[Sequence[str]]) -> str:
+  """The program for a single scoring of videos, 'java' or 'python'.
+
+  For 'auto' that is Python where two processes of it pay, which are faster, and elsewhere Java,
+  if there is one.
+
+  Args:
+    program: one of ``java.PROGRAMS``.
+    references: of each video.
+
+  Raises:
+    ConfigError: an unknown program.
+    MetricError: Java is asked for, and none works.
+  """
+  many = program == 'auto' and sum(map(len, references)) >= PARALLEL_CAPTIONS
+  return 'python' if many and _processors() > 1 else choose_program('meteor', program)
+
+
+def _processors() -> int:
+  return len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count() or 1
 
 
 class PythonMeteor:
@@ -88,8 +111,7 @@ def _best_in_parallel(
 ) -> np.ndarray:
   """``best_statistics``, of many captions by two processes."""
   N = len(hypotheses)
-  alone = sum(map(len, references)) < PARALLEL_CAPTIONS or len(os.sched_getaffinity(0)) < 2
-  if alone:
+  if sum(map(len, references)) < PARALLEL_CAPTIONS or _processors() < 2:
     return best_statistics(hypotheses, references, label)
   half = N // 2
   given = json.dumps([list(hypotheses[half:]), [list(texts) for texts in references[half:]]])
@@ -189,14 +211,11 @@ def _phrase_matches(
   for phrase, own_places in caption.phrases.items():
     entries = paraphrases.of(phrase)
     for other in entries.keys() & occurrences.keys():
-      for direction, place in entries[other]:
-        for number, start, length in occurrences[other]:
-          for own_start, own_length in own_places:
-            order = (
-              (1, own_start, own_length, place) if direction else (0, length, place, own_start)
-            )
-            match = (length, own_start, own_length, 3)
-            found.setdefault(number, {}).setdefault(start, []).append((order, match))
+      pairs = itertools.product(entries[other], occurrences[other], own_places)
+      for (direction, place), (number, start, length), (own_start, own_length) in pairs:
+        order = (1, own_start, own_length, place) if direction else (0, length, place, own_start)
+        match = (length, own_start, own_length, 3)
+        found.setdefault(number, {}).setdefault(start, []).append((order, match))
   return found
 
 

@@ -19,7 +19,14 @@ from vidcap_jax.counts import counted
 from vidcap_jax.data.tokenizers import separate_characters, without_joiners
 from vidcap_jax.data.tokenizers import tokenize as words_of
 from vidcap_jax.errors import ConfigError, DataError, first_few
-from vidcap_jax.evaluation import meteor, meteor_python, ngram_scores, ptb_tokenizer, rouge
+from vidcap_jax.evaluation import (
+  embedding_score,
+  meteor,
+  meteor_python,
+  ngram_scores,
+  ptb_tokenizer,
+  rouge,
+)
 from vidcap_jax.evaluation.java import MetricError, choose_program, find_java
 
 __all__ = [
@@ -34,6 +41,8 @@ __all__ = [
 ]
 
 METRICS = ('BLEU', 'METEOR', 'ROUGE_L', 'CIDEr')
+# RefEmbedding needs a model, so it is computed only where it is asked for.
+ALL_METRICS = (*METRICS, 'RefEmbedding')
 
 Scores = dict[str, float]
 AnyMeteor = meteor.Meteor | meteor_python.PythonMeteor
@@ -147,6 +156,7 @@ def score(
   meteor_time_limit: float = meteor.TIME_LIMIT,
   scorers: str = 'numpy',
   tokenizer: str = 'auto',
+  embedding_model: str = '',
   label: str = '',
 ) -> tuple[Scores, dict[str, Scores]]:
   """Scores one caption per video.
@@ -154,12 +164,13 @@ def score(
   Args:
     hypotheses: one caption per video id. An empty one scores 0 (and is logged).
     references: each video's captions, or the result of ``prepare_references``.
-    metrics: any of ``METRICS``.
+    metrics: any of ``ALL_METRICS``.
     by_character: compare Chinese by character; ignored if the references are prepared.
     meteor_process: a running METEOR, to save its start; by default one is started and ended.
     meteor_time_limit: seconds, for a METEOR started here.
     scorers: a key of ``SCORERS``, the program for BLEU, ROUGE-L and CIDEr.
     tokenizer: one of ``java.PROGRAMS``; ignored if the references are prepared.
+    embedding_model: folder of the encoder of RefEmbedding, see ``SentenceEncoder``.
     label: of a progress line over METEOR's videos, on stderr; '' shows none.
 
   Returns:
@@ -188,6 +199,7 @@ def score(
     meteor_time_limit=meteor_time_limit,
     scorers=scorers,
     tokenizer=tokenizer,
+    embedding_model=embedding_model,
     label=label,
   )
   return details.corpus, details.per_video
@@ -203,6 +215,7 @@ def score_details(
   meteor_time_limit: float = meteor.TIME_LIMIT,
   scorers: str = 'numpy',
   tokenizer: str = 'auto',
+  embedding_model: str = '',
   label: str = '',
 ) -> ScoreDetails:
   """As ``score``, with what intervals are computed from."""
@@ -211,12 +224,17 @@ def score_details(
   check_hypotheses(
     hypotheses, references.captions if isinstance(references, References) else references
   )
+  encoder = None
+  if 'RefEmbedding' in metrics:
+    encoder = embedding_score.load_encoder(embedding_model)
   with contextlib.ExitStack() as stack:
     # METEOR starts and runs in parallel to everything else. The stack unwinds in reverse: after an
     # error METEOR is ended first, which ends the thread that waits for it.
     pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
     if 'METEOR' in metrics and meteor_process is None:
-      meteor_process = start_meteor('auto', meteor_time_limit)
+      captions = references.captions if isinstance(references, References) else references
+      program = meteor_python.choose_meteor('auto', captions.values())
+      meteor_process = start_meteor(program, meteor_time_limit)
       stack.enter_context(meteor_process)
 
     if not isinstance(references, References):
@@ -232,12 +250,14 @@ def score_details(
       assert meteor_process is not None
       meteor_score = pool.submit(meteor_process.score_with_statistics, tokens, gold, label)
     scored = SCORERS[scorers](tokens, gold, metrics)
+    if encoder is not None:
+      scored['RefEmbedding'] = embedding_score.ref_embedding(tokens, gold, encoder)
     statistics = None
     if 'METEOR' in metrics:
       corpus_score, video_scores, statistics = meteor_score.result()
       scored['METEOR'] = (corpus_score, np.array(video_scores))
 
-  names = [n for n in ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', *METRICS[1:]) if n in scored]
+  names = [n for n in ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', *ALL_METRICS[1:]) if n in scored]
   corpus = {n: float(scored[n][0]) for n in names}
   values = {n: scored[n][1] for n in names}
   return ScoreDetails(ids, tokens, references, corpus, values, statistics)
@@ -245,12 +265,12 @@ def score_details(
 
 def check_metrics(names: Sequence[str]) -> None:
   """Raises ConfigError unless all names are those of metrics, and there are any."""
-  if unknown := [name for name in names if name not in METRICS]:
+  if unknown := [name for name in names if name not in ALL_METRICS]:
     near = [n for name in unknown for n in difflib.get_close_matches(name.upper(), METRICS, 1)]
     similar = f'; similar: {", ".join(dict.fromkeys(near))}' if near else ''
-    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(METRICS)}{similar}')
+    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(ALL_METRICS)}{similar}')
   if not names:
-    raise ConfigError(f'no metrics; known: {", ".join(METRICS)}')
+    raise ConfigError(f'no metrics; known: {", ".join(ALL_METRICS)}')
 
 
 def check_scorers(name: str) -> None:

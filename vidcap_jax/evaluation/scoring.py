@@ -11,8 +11,10 @@ from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, first_few
 from vidcap_jax.evaluation import meteor, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
+from vidcap_jax.evaluation.embedding_score import load_encoder
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.evaluation.java import choose_program
+from vidcap_jax.evaluation.meteor_python import choose_meteor
 from vidcap_jax.evaluation.metrics import (
   METRICS,
   ScoreDetails,
@@ -50,6 +52,7 @@ class Options:
   scorers: str = 'numpy'
   tokenizer: str = 'auto'
   meteor: str = 'auto'
+  embedding_model: str = ''
   signature: str | None = None
 
 
@@ -144,6 +147,8 @@ def _checked(
   wanted = None if options.signature is None else signature.read(options.signature)
   choose_program('--tokenizer', options.tokenizer)
   choose_program('--meteor', options.meteor)
+  if 'RefEmbedding' in options.metrics:
+    load_encoder(options.embedding_model)
   return wanted
 
 
@@ -181,7 +186,8 @@ def _score(
   with contextlib.ExitStack() as stack:
     process = None
     if 'METEOR' in options.metrics:  # it starts while references are tokenised
-      process = start_meteor(options.meteor, options.meteor_time_limit)
+      program = choose_meteor(options.meteor, by_video.values())
+      process = start_meteor(program, options.meteor_time_limit)
       stack.enter_context(process)
     prepared = prepare_references(
       by_video, by_character=options.by_character, tokenizer=options.tokenizer
@@ -190,7 +196,12 @@ def _score(
       log(different_note(prepared))
     details = [
       score_details(
-        captions, prepared, options.metrics, meteor_process=process, scorers=options.scorers
+        captions,
+        prepared,
+        options.metrics,
+        meteor_process=process,
+        scorers=options.scorers,
+        embedding_model=options.embedding_model,
       )
       for captions in systems
     ]

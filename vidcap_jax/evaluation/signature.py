@@ -22,6 +22,7 @@ from vidcap_jax.data.tokenizers import normalize, without_joiners
 from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import ptb_tokenizer
 from vidcap_jax.evaluation.java import choose_program, sanitise
+from vidcap_jax.evaluation.meteor_python import choose_meteor
 from vidcap_jax.files import check_input, read_json
 
 HASH_DIGITS = 12
@@ -182,7 +183,7 @@ def of_captions(
   return Signature(
     **_counts(references),
     tok=tokenizer_name(by_character, tokenizer),
-    scorers=_scorers(scorers, meteor),
+    scorers=_scorers(scorers, choose_meteor(meteor, references.values())),
     df='references',
     split=split,
     data=data_hash[:HASH_DIGITS],
@@ -219,7 +220,7 @@ def tokenizer_name(by_character: bool, tokenizer: str = 'auto') -> str:
 def _scorers(name: str, meteor: str) -> str:
   """The package that METEOR comes with, and before it what is computed without the package."""
   own = [] if name == 'pycocoevalcap' else [name]
-  own += ['meteor-python'] if choose_program('meteor', meteor) == 'python' else []
+  own += ['meteor-python'] if meteor == 'python' else []
   return '+'.join([*own, f'pycocoevalcap-{importlib.metadata.version("pycocoevalcap")}'])
 
 

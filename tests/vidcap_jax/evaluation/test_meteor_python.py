@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vidcap_jax.evaluation import meteor_python, metrics
-from vidcap_jax.evaluation.meteor_python import PythonMeteor
+from vidcap_jax.evaluation.meteor_python import PythonMeteor, choose_meteor
 
 WORDS = (
   *('a', 'a', 'a', 'the', 'the', 'man', 'men', 'boy', 'is', 'are', 'running', 'runs', 'ran', 'car'),
@@ -40,6 +40,17 @@ def test_equals_the_program_and_the_golden_values(golden, running_meteor):
   np.testing.assert_array_equal(table, java_table)
   assert videos == pytest.approx(java_videos, abs=1e-12)
   assert corpus == pytest.approx(java_corpus, abs=1e-12)
+
+
+def test_auto_is_python_for_many_references(monkeypatch):
+  monkeypatch.setattr('vidcap_jax.evaluation.java.find_java', lambda: '/usr/bin/java')
+  monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
+  many = [['a dog'] * 20] * 1000
+  assert choose_meteor('auto', many) == 'python'
+  assert choose_meteor('java', many) == 'java'
+  assert choose_meteor('auto', many[:999]) == 'java'
+  monkeypatch.setattr('os.sched_getaffinity', lambda _: {0})
+  assert choose_meteor('auto', many) == 'java'
 
 
 def test_without_java_all_scores_are_there(no_java):

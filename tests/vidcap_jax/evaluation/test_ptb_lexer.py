@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from vidcap_jax.evaluation import ptb_lexer, ptb_tokenizer
+from vidcap_jax.evaluation import ptb_lexer, ptb_tables, ptb_tokenizer
 
 # Text of every kind that the tokeniser has a rule for.
 PIECES = (
@@ -107,7 +107,7 @@ def test_random_captions_have_the_tokens_of_the_program():
 
 def test_a_word_of_letters_does_not_depend_on_what_follows():
   """What the cache of words relies on: after a word and a space only the word is a token."""
-  tables = ptb_lexer.automaton()
+  tables = ptb_tables.automaton()
 
   def following(state: int, character: str) -> int:
     return tables.following[tables.rows[state] + tables.classes[ord(character)]]
