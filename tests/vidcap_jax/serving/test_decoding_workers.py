@@ -66,3 +66,14 @@ def test_the_limit_of_memory_counts_from_the_start(monkeypatch):
   data, core = (getattr(decoding_workers.resource, f'RLIMIT_{name}') for name in ('DATA', 'CORE'))
   assert limits[core] == (0, 0)
   assert limits[data][0] > 2**30
+
+
+def test_a_file_that_needs_more_memory_than_a_worker_may_take(service, tmp_path):
+  image = pytest.importorskip('PIL.Image')
+  image.new('RGB', (6000, 6000)).save(tmp_path / '0.png')  # 108 MB of pixels
+  pool = WorkerPool(service.source, 1, 64 * 2**20)
+  pool.start()
+  with pytest.raises(ApiError, match=r'mine\.png') as error:
+    pool.submit(Job(tmp_path / '0.png', 'mine.png')).result()
+  assert error.value.code in ('too_large', 'decoding_failed')  # an error, or the process crashes
+  pool.close()
