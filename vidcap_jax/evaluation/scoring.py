@@ -212,12 +212,14 @@ def _signature_of(
   references: PathLike | References, by_video: Mapping[str, Sequence[str]], options: Options
 ) -> Signature:
   data_set = not isinstance(references, Mapping) and os.path.isdir(references)
+  embeds = 'RefEmbedding' in options.metrics
   return signature.of_captions(
     by_video,
     by_character=options.by_character,
     scorers=options.scorers,
     tokenizer=options.tokenizer,
     meteor=options.meteor,
+    encoder_hash=load_encoder(options.embedding_model).weights_hash if embeds else '',
     split=options.split or '',
     data_hash=read_manifest(references).hash if data_set and not options.format else '',
   )

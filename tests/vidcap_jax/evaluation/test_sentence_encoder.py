@@ -126,3 +126,16 @@ def test_weights_of_other_types_are_refused():
   assert read_safetensors(safetensors(arrays, 'F16'))['x'].dtype == np.float32
   with pytest.raises(DataError, match='bert.x is F8'):
     read_safetensors(safetensors(arrays, 'F8'))
+
+
+def test_other_weights_have_another_hash(folder, tmp_path):
+  for file in folder.rglob('*'):
+    if file.is_file():
+      copy = tmp_path / file.relative_to(folder)
+      copy.parent.mkdir(exist_ok=True)
+      copy.write_bytes(file.read_bytes())
+  first = SentenceEncoder(str(folder)).weights_hash
+  assert SentenceEncoder(str(tmp_path)).weights_hash == first
+  weights = {name: array + 1 for name, array in tiny_weights().items()}
+  (tmp_path / 'model.safetensors').write_bytes(safetensors(weights))
+  assert SentenceEncoder(str(tmp_path)).weights_hash != first
