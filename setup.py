@@ -130,7 +130,7 @@ setup(
   install_requires=CORE,
   extras_require={
     'metrics': METRICS,
-    'embedding_metrics': EMBEDDING_METRICS,
+    'embedding-metrics': EMBEDDING_METRICS,
     'video': VIDEO,
     'lmdb': LMDB,
     'beam': BEAM + VIDEO,

