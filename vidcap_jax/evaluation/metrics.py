@@ -114,16 +114,16 @@ def prepare_references(
   """
   check_references(references)
   texts = [c for captions in references.values() for c in captions]
-  tokens = iter(tokenize(texts, by_character, tokenizer))
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:  # Java's tokeniser is another process
+    tokenising = pool.submit(tokenize, texts, by_character, tokenizer)
+    own_words = [without_joiners(' '.join(split_words(text, by_character))) for text in texts]
+    all_tokens = tokenising.result()
+  tokens = iter(all_tokens)
   tokenised = {v: [next(tokens) for _ in captions] for v, captions in references.items()}
   wordless = [v for v, captions in tokenised.items() if not any(captions)]
   if wordless:
     raise DataError(f'videos whose references hold only punctuation: {_ids(wordless)}', wordless)
-  different = sum(
-    without_joiners(' '.join(split_words(caption, by_character))) != words
-    for video_id, captions in references.items()
-    for caption, words in zip(captions, tokenised[video_id], strict=True)
-  )
+  different = sum(own != words for own, words in zip(own_words, all_tokens, strict=True))
   return References(tokenised, by_character, different, tokenizer)
 
 
@@ -230,17 +230,20 @@ def score_details(
   with contextlib.ExitStack() as stack:
     # METEOR starts and runs in parallel to everything else. The stack unwinds in reverse: after an
     # error METEOR is ended first, which ends the thread that waits for it.
-    pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(1))
+    pool = stack.enter_context(concurrent.futures.ThreadPoolExecutor(2))
     if 'METEOR' in metrics and meteor_process is None:
       captions = references.captions if isinstance(references, References) else references
       program = meteor_python.choose_meteor('auto', captions.values())
       meteor_process = start_meteor(program, meteor_time_limit)
       stack.enter_context(meteor_process)
 
+    if isinstance(references, References):
+      by_character, tokenizer = references.by_character, references.tokenizer
+    ids = list(references.captions if isinstance(references, References) else references)
+    tokenising = pool.submit(tokenize, [hypotheses[v] for v in ids], by_character, tokenizer)
     if not isinstance(references, References):
       references = prepare_references(references, by_character=by_character, tokenizer=tokenizer)
-    ids = list(references.captions)
-    tokens = tokenize([hypotheses[v] for v in ids], references.by_character, references.tokenizer)
+    tokens = tokenising.result()
     empty = [v for v, caption in zip(ids, tokens, strict=True) if not caption]
     if empty:
       logging.getLogger(__name__).warning('captions without a word score 0: %s', _ids(empty))
