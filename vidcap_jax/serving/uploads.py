@@ -9,7 +9,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import BinaryIO
 
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
@@ -74,7 +74,7 @@ async def receive(request: Request, limits: Limits, count: Callable[[int], None]
     ClientDisconnect: the client has gone.
   """
   most_files = 2 * limits.files + 32  # streams are files too
-  parser = MultiPartParser(
+  parser = _FormParser(
     request.headers,
     _limited(request, limits, count),
     max_files=most_files,
@@ -92,6 +92,30 @@ async def receive(request: Request, limits: Limits, count: Callable[[int], None]
     reason = error.message if isinstance(error, MultiPartException) else 'it is malformed'
     raise ApiError('bad_multipart', f'not a form in multipart/form-data: {reason}') from None
   return _sorted(form.multi_items(), limits)
+
+
+class _FormParser(MultiPartParser):
+  """Starlette's parser, which also refuses a form that is cut short, and names faulty parts."""
+
+  _has_ended = False
+
+  def on_end(self) -> None:
+    self._has_ended = True
+
+  async def parse(self) -> FormData:
+    try:
+      form = await super().parse()
+    except MultiPartException as error:
+      name = self._current_part.field_name
+      place = f' (at or after the part {name[:60]!r})' if name else ''
+      raise MultiPartException(error.message.rstrip('.') + place) from None
+    if not self._has_ended:
+      await form.close()
+      raise MultiPartException(
+        'the form is cut short: its closing boundary is missing; send the whole body, and its '
+        'length in Content-Length'
+      )
+    return form
 
 
 async def _limited(

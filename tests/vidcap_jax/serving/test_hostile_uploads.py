@@ -11,6 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
+from tests import http_forms
 from tests.http_forms import Part, parts_of, post
 
 SEED = 20
@@ -167,6 +168,24 @@ def test_each_gets_a_clear_answer(server, samples):
   log = server.log.read_text()
   assert 'code of a stranger' not in log
   assert 'Traceback' not in log
+
+
+def test_a_form_that_is_cut_short_is_refused(server, samples):
+  body = http_forms.body_of(parts_of([('a.png', samples['a.png']), ('b.png', samples['a.png'])]))
+  kind = f'multipart/form-data; boundary={http_forms.BOUNDARY}'
+  second, end = body.rindex(b'name="file"'), len(body) - len('--\r\n')
+  for cut in (0, 5, 60, second - 90, second - 5, second + 9, second + 200, end - 30, end, end + 1):
+    answer = http_forms.request(server.url, 'POST', '/v1/captions', body[:cut], Content_Type=kind)
+    assert (answer.status, answer.code) == (400, 'bad_multipart'), f'cut at {cut}: {answer.body!r}'
+    if cut >= second:
+      assert 'cut short' in answer.json['error']['message']
+  assert server.uploads() == []
+
+
+def test_faults_of_a_form_name_the_part(server, samples):
+  answer = post(server.url, parts_of([('a.png', samples['a.png'])], beam='1' * 5000))
+  assert (answer.status, answer.code) == (400, 'bad_multipart')
+  assert 'beam' in answer.json['error']['message']
 
 
 def test_flipped_bits_get_captions_or_a_clear_answer(server, samples):
