@@ -71,14 +71,19 @@ def maps_of(attentions: Mapping[str, Attention], video: Video) -> list[Map]:
   """What is drawn of a video's attentions, those over places first, layers and branches last.
 
   Attention to the words of the caption and to a single frame without places is left out.
+
+  Args:
+    attentions: by name; that of an ensemble's member ends with its number, 'NAME of MEMBER'.
+    video: with features.
   """
-  found = (_map(attention, attentions, video) for attention in attentions.values())
+  found = (_map(name, attentions, video) for name in attentions)
   maps = [each for each in found if each is not None and each.weights[0].size > 1]
   return sorted(maps, key=lambda each: (not each.frames, 'places' not in each.axes))
 
 
-def _map(attention: Attention, attentions: Mapping[str, Attention], video: Video) -> Map | None:
-  axes, name = attention.axes.axes, attention.name
+def _map(name: str, attentions: Mapping[str, Attention], video: Video) -> Map | None:
+  attention = attentions[name]
+  axes = attention.axes.axes
   if 'frames' in axes:
     kept = ('frames', 'places') if attention.grid else ('frames',)
     weights = _summed(attention.weights, axes, kept)
@@ -87,7 +92,8 @@ def _map(attention: Attention, attentions: Mapping[str, Attention], video: Video
     frames = _frames(attention.axes.stream, attention.rows, weights.shape[1])
     return Map(name, kept, weights, frames, grid=attention.grid if len(kept) == 2 else None)
   if 'places' in axes:
-    return _map_of_places(attention, attentions.get(attention.axes.frames), video)
+    chooser = attention.axes.frames + name.removeprefix(attention.name)  # of the same member
+    return _map_of_places(name, attention, attentions.get(chooser), video)
   named = next((axis for axis in ('layers', 'branches') if axis in axes), None)
   if named is None:
     return None
@@ -95,7 +101,9 @@ def _map(attention: Attention, attentions: Mapping[str, Attention], video: Video
   return Map(name, (named,), weights, labels=tuple(attention.axes.names))
 
 
-def _map_of_places(attention: Attention, chooser: Attention | None, video: Video) -> Map | None:
+def _map_of_places(
+  name: str, attention: Attention, chooser: Attention | None, video: Video
+) -> Map | None:
   """Places of the frames that another attention chooses, or of the only frame."""
   if attention.grid is None:
     return None
@@ -111,7 +119,7 @@ def _map_of_places(attention: Attention, chooser: Attention | None, video: Video
     return None
   if weights.size > _MOST_PLACES:
     return None
-  return Map(attention.name, ('frames', 'places'), weights, frames, grid=attention.grid)
+  return Map(name, ('frames', 'places'), weights, frames, grid=attention.grid)
 
 
 def _with_picks(attention: Attention, axis: str) -> np.ndarray:

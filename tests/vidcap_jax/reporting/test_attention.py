@@ -40,6 +40,13 @@ def test_places_of_the_frames_that_another_attention_chooses():
   np.testing.assert_allclose(found.weights, temporal[:, :, None] * places[:, None])
 
 
+def test_members_of_an_ensemble_keep_their_names_and_choosers():
+  own = {f'{name} of 1': each for name, each in EXPLAINED.attentions.items()}
+  found = {m.name: m.axes for m in reported.maps_of(own, VIDEO)}
+  assert found['ts_spatial of 1'] == ('frames', 'places')
+  assert set(found) <= set(own)
+
+
 def test_places_of_a_picture():
   only = attention('spatial', ('places',), (6,), grid=(2, 3))
   video = Video('v', (), {'cells': np.zeros((1, 2, 3, 1))})

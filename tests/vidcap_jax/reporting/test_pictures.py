@@ -31,6 +31,15 @@ def test_a_strip_of_a_clip_and_of_a_picture(folder):
   assert size_of(folder / pictures.strip_name(8)) == (128, 96)
 
 
+def test_a_strip_of_a_folder_of_frames(folder):
+  (folder / 'frames' / 'v1').mkdir(parents=True)
+  for i in range(9):
+    (folder / 'frames' / 'v1' / f'{i:03}.jpg').write_bytes(video_stills.jpeg(video_files.gray(i)))
+  [source] = video_stills.find_sources(folder / 'frames', ['v1']).values()
+  assert pictures.write_strip(folder, 3, source, []) == 4
+  assert size_of(folder / pictures.strip_name(3)) == (4 * 128, 96)
+
+
 def test_a_file_that_is_no_video(folder):
   (folder / 'broken.mp4').write_bytes(b'no video')
   with pytest.raises(VideoError):

@@ -114,6 +114,23 @@ def test_comparisons_that_make_no_sense(evaluated_run, other_run, tmp_path):
   assert not (tmp_path / 'report').exists()
 
 
+def test_an_ensemble_and_a_late_fusion(evaluated_run, tmp_path):
+  own = evaluations.find(str(evaluated_run), 'val')
+  paths = [own.metrics['checkpoint']] * 2
+  notes: list[str] = []
+  for name, extra in (('ensemble', {'checkpoints': paths}), ('fusion', {'runs': paths})):
+    place = tmp_path / name
+    shutil.copytree(own.folder, place, ignore=shutil.ignore_patterns('report'))
+    (place / 'metrics.json').write_text(json.dumps({**own.metrics, name: extra}))
+    with tiny.unscored_by_java():
+      report.write(evaluations.read(place), Options(attention=1), notes.append)
+  [entry] = results.read_data(tmp_path / 'ensemble' / 'report', 'attention-000')
+  assert [each['name'] for each in entry['maps']] == ['temporal of 0', 'temporal of 1']
+  summary = results.read_data(tmp_path / 'fusion' / 'report', 'summary')
+  assert summary['attention']['videos'] == []
+  assert any('fusion' in note for note in notes)
+
+
 def test_what_is_missing_is_left_out_with_a_note(tmp_path):
   notes = []
   made = write(results.write(tmp_path / 'results'), notes.append)
