@@ -1,7 +1,8 @@
 """Worker processes that decode uploaded files; one that crashes or hangs is replaced.
 
-A thread for each process waits for its answers. The pool of ``features.workers`` runs a list of
-jobs to its end and has no time limits; a server's jobs come one by one.
+A thread for each process waits for its answers. A worker gets jobs once it is ready. The pool of
+``features.workers`` runs a list of jobs to its end and has no time limits; a server's jobs come one
+by one.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ from vidcap_jax.serving.errors import ApiError
 from vidcap_jax.serving.media import Decoded, Source
 
 START_SECONDS = 300.0  # until a worker has loaded its networks
+_RESTART_SECONDS = 5.0  # before another one is started in place of one that could not start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +70,12 @@ class WorkerPool:
     self._source, self._count, self._memory_bytes = source, workers, memory_bytes
     self._events = events
     self._seconds = source.limits.decoding_seconds
-    self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    self._idle: queue.SimpleQueue[_Worker | None] = queue.SimpleQueue()  # that are ready
     self._threads = ThreadPoolExecutor(workers, thread_name_prefix='decoding')
     self._all: set[_Worker] = set()
+    self._lock = threading.Lock()  # of _all and _closing
+    self._closing = threading.Event()
+    self._last_taken = 0.0  # when a job got a worker
 
   def start(self) -> None:
     """Starts the processes and waits until they have loaded their networks.
@@ -78,46 +83,99 @@ class WorkerPool:
     Raises:
       UserError: one could not.
     """
-    started = [self._start_worker(index) for index in range(self._count)]
-    for worker in started:
-      try:
+    try:
+      started = [self._start_worker(index) for index in range(self._count)]
+      for worker in started:
         worker.wait_until_ready()
-      except _Ended as ended:
-        raise UserError(f'a process that decodes files: {ended}; try fewer --workers') from None
-      self._idle.put(worker)
+        self._idle.put(worker)
+    except _Ended as ended:
+      raise UserError(f'a process that decodes files: {ended}; try fewer --workers') from None
 
   def submit(self, job: Job) -> 'Future[Decoded]':
     """Reads a file; the future's exception is an ``ApiError``."""
-    return self._threads.submit(self._run, job)
+    return self._threads.submit(self._run, job, time.monotonic())
 
   def close(self) -> None:
-    """Ends the processes; jobs that have not begun are cancelled."""
+    """Ends the processes, also those that are starting; no request waits for a job any more."""
+    with self._lock:
+      self._closing.set()
+    for worker in self._all:
+      worker.kill()
+    for _ in range(self._count):
+      self._idle.put(None)  # ends the waiting of threads
     self._threads.shutdown(wait=True, cancel_futures=True)
     for worker in self._all:
-      worker.stop()
+      worker.join()
 
   def _start_worker(self, index: int) -> '_Worker':
-    worker = _Worker(self._source, (index, self._count), self._memory_bytes)
-    self._all.add(worker)
+    with self._lock:
+      if self._closing.is_set():
+        raise _stopping()
+      worker = _Worker(self._source, (index, self._count), self._memory_bytes)
+      self._all.add(worker)
     return worker
 
-  def _run(self, job: Job) -> Decoded:
-    worker = self._idle.get()
+  def _run(self, job: Job, submitted: float) -> Decoded:
+    worker = self._take(submitted)
     try:
-      worker.wait_until_ready()
       result, compiled = worker.ask(job, self._seconds)
     except _Ended as ended:
-      self._events.replaced(ended.reason)
-      self._all.discard(worker)
-      worker.stop()
-      worker = self._start_worker(worker.index)  # the next job waits until it is ready
+      self._replace(worker, ended.reason)
       raise ApiError(ended.code, f'{job.name}: {ended}') from None
-    finally:
-      self._idle.put(worker)
+    self._idle.put(worker)
     self._events.compiled(compiled)
     if isinstance(result, ApiError):
       raise result
     return result
+
+  def _take(self, submitted: float) -> '_Worker':
+    """An idle worker; those that died while they were idle are replaced.
+
+    Raises:
+      ApiError: none became idle in time.
+    """
+    deadline = max(submitted, self._last_taken) + self._seconds
+    while True:
+      try:
+        worker = self._idle.get(timeout=max(0.0, deadline - time.monotonic()))
+      except queue.Empty:
+        text = f'no process that decodes files was free within {self._seconds:g} seconds'
+        raise ApiError('no_workers', f'{text}; try again later', {'Retry-After': '5'}) from None
+      if worker is None:
+        raise ApiError('stopping', 'the server is stopping')
+      if worker.is_alive():
+        self._last_taken = time.monotonic()
+        return worker
+      self._replace(worker, 'died')
+
+  def _replace(self, worker: '_Worker', reason: str) -> None:
+    """Ends a worker; another one is idle once it is ready."""
+    if self._closing.is_set():
+      return
+    self._events.replaced(reason)
+    self._end(worker)
+    threading.Thread(target=self._start_another, args=(worker.index,), daemon=True).start()
+
+  def _end(self, worker: '_Worker') -> None:
+    with self._lock:
+      if self._closing.is_set():  # ``close`` ends it
+        return
+      self._all.discard(worker)
+    worker.stop()
+
+  def _start_another(self, index: int) -> None:
+    """Starts a worker in place of another one; if that fails, it tries again after a while."""
+    while not self._closing.is_set():
+      with contextlib.suppress(_Ended):
+        worker = self._start_worker(index)
+        try:
+          worker.wait_until_ready()
+        except _Ended:
+          self._end(worker)
+          raise
+        self._idle.put(worker)
+        return
+      self._closing.wait(_RESTART_SECONDS)
 
 
 class _Ended(Exception):
@@ -126,6 +184,10 @@ class _Ended(Exception):
   def __init__(self, reason: str, code: str, text: str):
     super().__init__(text)
     self.reason, self.code = reason, code
+
+
+def _stopping() -> _Ended:
+  return _Ended('died', 'stopping', 'the server is stopping')
 
 
 class _Worker:
@@ -139,17 +201,16 @@ class _Worker:
     self._process = context.Process(target=_serve, args=arguments, daemon=True)
     self._process.start()
     worker_pipe.close()  # so that the pipe ends with the process
-    self._is_ready = False
     self._compiled = 0
 
   def wait_until_ready(self) -> None:
     """Waits for the answer to the start; ``_Ended`` if it failed."""
-    if self._is_ready:
-      return
     result, self._compiled = self._answer(START_SECONDS)
     if isinstance(result, ApiError):
       raise _Ended('died', 'no_workers', f'it could not start: {result.message}')
-    self._is_ready = True
+
+  def is_alive(self) -> bool:
+    return self._process.is_alive()
 
   def ask(self, job: Job, seconds: float) -> tuple[Decoded | ApiError, int]:
     """The result of a job, and how many programs it compiled."""
@@ -167,13 +228,22 @@ class _Worker:
       return worker_messages.from_bytes(self._pipe.recv_bytes(worker_messages.MOST_BYTES))
     except (EOFError, OSError, ValueError):
       if time.monotonic() - begin >= seconds:
-        text = f'decoding took longer than {seconds:g} seconds'
+        text = (
+          f'decoding took longer than {seconds:g} seconds; send a shorter clip, or start the '
+          'server with more --decoding_seconds'
+        )
         raise _Ended('timeout', 'decoding_timeout', text) from None
       self._process.join(1)
       cause = end_of(self._process.exitcode)
       raise _Ended('died', 'decoding_failed', f'it cannot be decoded; {cause}') from None
     finally:
       limit.cancel()
+
+  def kill(self) -> None:
+    self._process.kill()
+
+  def join(self) -> None:
+    self._process.join()
 
   def stop(self) -> None:
     self._process.kill()

@@ -1,9 +1,14 @@
 """Worker processes: results, time limits, memory limits, and those that can't start."""
 
 import dataclasses
+import os
+import signal
+import threading
+import time
 
 import pytest
 
+from tests.http_server import wait_until
 from vidcap_jax.errors import UserError
 from vidcap_jax.serving import decoding_workers
 from vidcap_jax.serving.decoding_workers import Events, Job, WorkerPool
@@ -47,6 +52,55 @@ def test_a_worker_that_takes_too_long_is_replaced(pool, workspace, counted, monk
   assert counted['replaced'] == ['timeout']
   monkeypatch.undo()
   assert pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result().features
+
+
+def pid_of(pool) -> int:
+  (worker,) = pool._all
+  return worker._process.pid
+
+
+def wait_for_another(pool, pid: int) -> int:
+  wait_until(lambda: pool._all and pid_of(pool) != pid)
+  return pid_of(pool)
+
+
+def test_an_idle_worker_that_died_costs_no_request(pool, workspace, counted):
+  counted['replaced'].clear()
+  pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result()
+  os.kill(pid_of(pool), signal.SIGKILL)
+  wait_until(lambda: not any(worker.is_alive() for worker in pool._all))
+  assert pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result().features
+  assert counted['replaced'] == ['died']
+
+
+def test_requests_wait_for_a_starting_worker_for_a_limited_time(pool, workspace, monkeypatch):
+  pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result()
+  killed = pid_of(pool)
+  os.kill(killed, signal.SIGKILL)
+  wait_until(lambda: not any(worker.is_alive() for worker in pool._all))
+  monkeypatch.setattr(pool, '_seconds', 1.0)
+  waiting = pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4'))
+  starting = wait_for_another(pool, killed)
+  os.kill(starting, signal.SIGSTOP)
+  with pytest.raises(ApiError, match=' 1 seconds') as error:
+    waiting.result()
+  assert (error.value.status, error.value.code) == (503, 'no_workers')
+  monkeypatch.undo()
+  os.kill(starting, signal.SIGCONT)
+  assert pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result().features
+
+
+def test_workers_that_are_starting_are_ended(service):
+  pool = WorkerPool(service.source, 1, 2**30)
+  starting = threading.Thread(target=lambda: pytest.raises(UserError, pool.start))
+  starting.start()
+  wait_until(lambda: pool._all)
+  os.kill(pid_of(pool), signal.SIGSTOP)
+  begin = time.monotonic()
+  pool.close()
+  starting.join(60)
+  assert not starting.is_alive()
+  assert time.monotonic() - begin < 60 < decoding_workers.START_SECONDS
 
 
 def test_a_worker_that_can_not_start(service):
