@@ -174,6 +174,7 @@ def score(
     ``intervals`` their 95 % intervals, and ``signature`` what they were computed from and with.
 
   Raises:
+    TypeError: hypotheses or references of another type.
     UserError: videos that don't fit together, files that can't be read, an unknown metric, or
       another signature than the given one.
 
@@ -184,6 +185,10 @@ def score(
     >>> round(scores['BLEU_2'], 3), list(scores.by_video)
     (1.0, ['v1'])
   """
+  if not isinstance(hypotheses, str | os.PathLike | Iterable):
+    raise TypeError(f'hypotheses={hypotheses!r}: give captions by video id, results or a file')
+  if not isinstance(references, str | os.PathLike | Mapping):
+    raise TypeError(f'references={references!r}: give captions by video id, a file or a data set')
   options = scoring.Options(
     metrics=metrics.split(',') if isinstance(metrics, str) else tuple(metrics),
     split=split,

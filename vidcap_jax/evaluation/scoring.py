@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.schema import read_manifest
-from vidcap_jax.errors import DataError, first_few
+from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.evaluation import meteor, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
 from vidcap_jax.evaluation.embedding_score import load_encoder
@@ -142,6 +142,9 @@ def _checked(
   for flag, path in {**hypotheses, '--references': references}.items():
     if not isinstance(path, Mapping):
       check_input(flag, path, 'a file')
+      if flag != '--references' and os.path.isdir(path):
+        flag = flag.partition(',')[0]
+        raise UserError(f'{flag}={os.fspath(path)}: a folder; give a file of captions in it')
   check_metrics(options.metrics)
   check_scorers(options.scorers)
   wanted = None if options.signature is None else signature.read(options.signature)

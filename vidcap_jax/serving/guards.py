@@ -94,5 +94,6 @@ class Guard:
 def _name_of(host: str) -> str:
   """The name or address in a header ``Host``, without the port."""
   if host.startswith('['):
-    return host[1:].partition(']')[0]
+    name, end, port = host[1:].partition(']')
+    return name if end and port[:1] in ('', ':') else host
   return host.partition(':')[0].lower()

@@ -70,6 +70,20 @@ def test_what_can_not_be_scored(hypotheses, references, options, words):
     vc.score(hypotheses, references, **options)
 
 
+@pytest.mark.parametrize(
+  ('hypotheses', 'references', 'words'),
+  [(3, REFERENCES, 'hypotheses=3'), (HYPOTHESES, None, 'references=None')],
+)
+def test_arguments_of_another_type(hypotheses, references, words):
+  with pytest.raises(TypeError, match=words):
+    vc.score(hypotheses, references)
+
+
+def test_a_folder_of_captions(tmp_path):
+  with pytest.raises(vc.UserError, match=f'^hypotheses={tmp_path}: a folder'):
+    vc.score(tmp_path, REFERENCES)
+
+
 def test_a_split_is_evaluated_as_by_the_command(inside, tmp_path, command):
   scores = vc.evaluate('runs/mine', data=inside / 'data' / 'mine', output=tmp_path / 'python')
   code, out, err = command(

@@ -28,7 +28,17 @@ def test_own_hosts(guard, host):
 
 
 @pytest.mark.parametrize(
-  'host', ['example.org', '', 'localhost.example.org', '127.0.0.1.example.org', '[x]', '[']
+  'host',
+  [
+    'example.org',
+    '',
+    'localhost.example.org',
+    '127.0.0.1.example.org',
+    '[x]',
+    '[',
+    '[::1',
+    '[::1]x',
+  ],
 )
 def test_names_that_were_made_to_point_here(guard, host):
   with pytest.raises(ApiError) as error:
