@@ -22,6 +22,7 @@ from vidcap_jax.serving.service import Service
 
 PAGE = pathlib.Path(__file__).parent / 'page'
 _CODES = {404: 'not_found', 405: 'method_not_allowed'}
+_STOP_SECONDS = 1.0  # for a start that is not finished; ``server.serve`` ends what is left of it
 _GONE = 499  # a status that is never sent: the client has closed the connection
 
 
@@ -56,9 +57,9 @@ def make_app(
   async def lifespan(app: Starlette) -> AsyncIterator[None]:
     starting = asyncio.create_task(start()) if start else None
     yield
+    await asyncio.to_thread(service.close)  # the start ends after the program that it compiles
     if starting:
-      await asyncio.wait({starting})
-    await asyncio.to_thread(service.close)
+      await asyncio.wait({starting}, timeout=_STOP_SECONDS)
 
   return Starlette(
     routes=[

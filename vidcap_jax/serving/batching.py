@@ -56,7 +56,7 @@ class Batcher:
     self._thread = threading.Thread(target=self._run, name='captions', daemon=True)
 
   def start(self) -> None:
-    """Compiles nothing: ``Programs.compile`` comes before."""
+    """Compiles nothing: ``Programs.first_runs`` come before."""
     self._thread.start()
 
   def __len__(self) -> int:

@@ -5,6 +5,7 @@ request waits for the compiler.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -87,7 +88,7 @@ class Programs:
     captions: int,
     batch_sizes: Sequence[int],
   ):
-    """Checks settings; ``compile`` compiles.
+    """Checks settings; ``first_runs`` compile.
 
     Raises:
       ConfigError: settings of the checkpoint that don't fit a method or a beam.
@@ -135,20 +136,24 @@ class Programs:
       raise ConfigError(f'captions={captions}: this server makes at most {most} by this method')
     return fitting[0]
 
-  def compile(self, video: Video) -> None:
-    """Runs every program once.
+  def first_runs(self, video: Video) -> list[Callable[[], Any]]:
+    """Functions that run every program once, which compiles it.
 
     Args:
       video: any that fits the models.
     """
+    runs: list[Callable[[], Any]] = []
     for size in self.batch_sizes:
+      videos = [video] * size
       for program in self.all_programs():
         values = tuple(float(self.setting(name)) for name in VALUES[program.method])
-        self.run([video] * size, [0] * size, Decoding(program, values))
+        how = Decoding(program, values)
+        runs.append(functools.partial(self.run, videos, [0] * size, how))
       # A caption that was truncated has no room for EOS in the usual length: another shape.
       for words in (1, self.members[0].length) if self.has_attention else ():
         caption = ' '.join([self.members[0].vocabulary.words[-1]] * words)
-        self.explain([video] * size, [caption] * size)
+        runs.append(functools.partial(self.explain, videos, [caption] * size))
+    return runs
 
   def setting(self, name: str) -> Any:
     """The checkpoint's value of a decoding setting."""

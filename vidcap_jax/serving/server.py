@@ -4,10 +4,12 @@ import asyncio
 import dataclasses
 import ipaddress
 import logging
+import os
 import signal
 import socket
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 from jax.sharding import Mesh
@@ -59,6 +61,7 @@ def serve(options: Options, limits: Limits, capacity: Capacity) -> None:
     UserError: no such checkpoint, settings that don't fit it, or workers that can't start.
     OSError: the address can't be used.
   """
+  signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until ``_Server.run``
   if options.temp:
     tempfile.tempdir = options.temp  # Starlette's files of uploads are there, too
   logging.getLogger('python_multipart').setLevel(logging.ERROR)  # it logs each malformed body
@@ -68,6 +71,8 @@ def serve(options: Options, limits: Limits, capacity: Capacity) -> None:
     server.run()
   finally:
     service.close()
+  if server.is_starting:
+    os._exit(0)  # a compilation can't be interrupted, and the interpreter would wait for its thread
   if server.error is not None:
     raise server.error
 
@@ -106,10 +111,12 @@ class _Server(uvicorn.Server):
 
   Attributes:
     error: why the service could not start; None if it could.
+    is_starting: whether the thread that starts it runs.
   """
 
   def __init__(self, service: Service, options: Options):
     self.error: Exception | None = None
+    self.is_starting = False
     self._service, self._options = service, options
     config = uvicorn.Config(
       make_app(service, options.allowed_hosts, self._start),
@@ -145,12 +152,22 @@ class _Server(uvicorn.Server):
 
   async def _start(self) -> None:
     """Compiles in the background while the server listens."""
+    thread = ThreadPoolExecutor(1)  # not asyncio's own, for which it waits at its end
     try:
-      await asyncio.to_thread(self._service.start)
+      await asyncio.get_running_loop().run_in_executor(thread, self._start_service)
     except Exception as error:
-      self.error, self.should_exit = error, True
+      if self._service.state != 'stopping':  # which ends workers that are starting
+        self.error, self.should_exit = error, True
     else:
-      _log('ready')
+      if self._service.state == 'ready':
+        _log('ready')
+
+  def _start_service(self) -> None:
+    self.is_starting = True
+    try:
+      self._service.start(_log)
+    finally:
+      self.is_starting = False
 
 
 def _listen(options: Options) -> socket.socket:

@@ -9,7 +9,7 @@ import pathlib
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -17,6 +17,7 @@ from starlette.datastructures import UploadFile
 from vidcap_jax.data.records import Video
 from vidcap_jax.errors import UserError
 from vidcap_jax.inference import feature_inputs
+from vidcap_jax.progress import progress
 from vidcap_jax.serving import attention_json, fields, uploads, warm_up
 from vidcap_jax.serving.batching import Batcher, Waiting
 from vidcap_jax.serving.compilations import count_compilations
@@ -118,18 +119,29 @@ class Service:
     events = Events(lambda reason: replaced.labels(reason).inc(), compiled.inc)
     return WorkerPool(self.source, self.capacity.workers, self.capacity.worker_bytes, events)
 
-  def start(self) -> None:
-    """Starts the workers and compiles everything.
+  def start(self, report: Callable[[str], None] = lambda text: None) -> None:
+    """Starts the workers and compiles everything, unless ``close`` is called meanwhile.
+
+    Args:
+      report: called with a line of what takes the time.
 
     Raises:
       UserError: a worker can't start.
     """
+    runs = self.programs.first_runs(warm_up.example_video(self.source.provenance))
+    report(
+      f'compiling {len(runs)} programs; /healthz and requests are answered with 503 until "ready"'
+    )
     if self._workers:
       self._workers.start()
-    self.programs.compile(warm_up.example_video(self.source.provenance))
+    for run in progress(runs, len(runs), 'vidcap serve: compiling', unit='programs'):
+      if self.state == 'stopping':
+        return
+      run()
     count_compilations(self.metrics.compiled.labels('server').inc)
     self._batcher.start()
-    self.state = 'ready'
+    if self.state == 'starting':
+      self.state = 'ready'
 
   def close(self) -> None:
     """Ends the workers and the queue, and removes files."""

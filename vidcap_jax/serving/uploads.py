@@ -213,7 +213,8 @@ def _copy(file: BinaryIO, name: str, folder: pathlib.Path, number: int) -> pathl
   if ending is None:
     raise ApiError(
       'unsupported_media_type',
-      f'{name}: neither a clip nor a picture; known: {", ".join(media.FILE_TYPES)}',
+      f'{name}: its content is that of no clip and no picture that is read, whatever its name is; '
+      f'known: {", ".join(media.FILE_TYPES)}',
     )
   path = folder / f'{number}{ending}'
   with path.open('wb') as saved:

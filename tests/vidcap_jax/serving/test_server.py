@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 import socket
 
@@ -57,6 +58,19 @@ def test_sigterm_lets_a_request_finish(tiny_server):
   assert all(line.startswith('vidcap serve: ') for line in lines), lines
 
 
+def test_sigterm_ends_a_start_promptly(tiny_run, tmp_path):
+  with start_server(tmp_path, f'--checkpoint={tiny_run}', '--beams=2,3,4,5') as running:
+    wait_until(lambda: 'compiling' in running.log.read_text(), START_SECONDS)
+    assert get(running.url, '/healthz').status == 503
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(60) == 0  # a few seconds on a machine that is not busy
+    log = running.log.read_text()
+    assert re.search(r'compiling \d+ programs', log)
+    assert 'ready\n' not in log
+    assert 'Traceback' not in log
+    assert list(running.temp.iterdir()) == []
+
+
 def _accepts(url: str) -> bool:
   host, _, port = url.removeprefix('http://').partition(':')
   try:
@@ -88,7 +102,7 @@ def test_other_machines_are_warned_of(host, warns, capsys):
 def test_a_service_that_can_not_start_ends_the_server(service, monkeypatch):
   import asyncio
 
-  def fail():
+  def fail(report):
     raise UserError('no memory')
 
   monkeypatch.setattr(service, 'start', fail)
