@@ -20,6 +20,7 @@ from vidcap_jax.decoding.decode import (
   DEFAULTS_FOR_OLD_CHECKPOINTS,
   check_decode,
   check_pass,
+  check_width,
 )
 from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.files import is_local, read_json
@@ -140,8 +141,10 @@ def restore(path: epath.Path, mesh: Mesh, decode: Sequence[str] = ()) -> Restore
   config.decode = ConfigDict({**DEFAULTS_FOR_OLD_CHECKPOINTS, **config.decode})
   for change in decode:
     _change(config.decode, change)
-  check_decode(config.decode)
   vocabulary = Vocabulary.from_dict(meta['vocabulary'])
+  if decode:  # what was saved before there was a limit is decoded all the same
+    check_width(config.decode, len(vocabulary))
+  check_decode(config.decode)
   streams = tuple(stream_from_dict(s) for s in meta['streams'])
   module = models.build(config.model, len(vocabulary), config.train.dtype)
   check_pass(config.decode, module)
@@ -178,6 +181,7 @@ def with_decode(restored: Restored, changes: Mapping[str, Any]) -> Restored:
   with config.unlocked():
     for key, value in changes.items():
       _set(config.decode, key, value, f'{key}={value!r}')
+  check_width(config.decode, len(restored.vocabulary))
   check_decode(config.decode)
   check_pass(config.decode, restored.module)
   return dataclasses.replace(restored, config=config)

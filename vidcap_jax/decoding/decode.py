@@ -22,6 +22,7 @@ METHODS = ('beam', 'greedy', 'sample')
 # the reading of the video that is decoded, of a model that reads it several times.
 CHECKPOINT_SETTINGS = {'pass': 'last'}
 PASSES = ('first', 'last')
+MOST_SAMPLES = 10_000  # of a video
 DEFAULTS_FOR_OLD_CHECKPOINTS = {'n_best': 1, 'groups': 1, 'diversity': 0.5, 'force': ()}
 
 
@@ -50,6 +51,21 @@ def check_decode(settings: Mapping) -> None:
     raise ConfigError("decode.force and decode.groups can't be combined; leave one of them out")
   in_groups(settings['beam'], settings['groups'], settings['diversity'])
   Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
+
+
+def check_width(settings: Mapping, V: int) -> None:
+  """Raises ConfigError for more hypotheses or samples than a vocabulary of V words needs.
+
+  It comes before ``check_decode``, which makes arrays of the beam's size.
+  """
+  if settings['beam'] > V:
+    raise ConfigError(
+      f"decode.beam={settings['beam']}: at most {V}, the size of the model's vocabulary (several "
+      'captions of a beam search need as wide a beam)'
+    )
+  most = max(V, MOST_SAMPLES)
+  if settings['n_best'] > most:
+    raise ConfigError(f'decode.n_best={settings["n_best"]}: at most {most} captions of a video')
 
 
 def check_pass(settings: Mapping, module: nn.Module) -> None:

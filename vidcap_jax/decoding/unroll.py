@@ -173,6 +173,10 @@ def inverse_cdf(logits: Array, draw: Array) -> Array:
   return random_choice.inverse_cdf(jax.nn.softmax(at_least_float32(logits), axis=-1), draw)
 
 
+# Logits of up to 1e8 divided by these are finite float32 numbers, and not all 0.
+TEMPERATURES = (1e-30, 1e30)
+
+
 @dataclasses.dataclass(frozen=True)
 class Sampling:
   """How words are sampled: from logits / temperature, of the top_k words and of the smallest set of
@@ -183,8 +187,13 @@ class Sampling:
   top_p: float = 1.0
 
   def __post_init__(self):
+    least, most = TEMPERATURES
     for name, fits, range_text in (
-      ('temperature', self.temperature > 0, "above 0 (method 'greedy' takes the likeliest word)"),
+      (
+        'temperature',
+        least <= self.temperature <= most,
+        f"from {least:g} to {most:g} (method 'greedy' takes the likeliest word)",
+      ),
       ('top_k', self.top_k >= 0, 'at least 0'),
       ('top_p', 0 < self.top_p <= 1, 'above 0 and at most 1'),
     ):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vidcap_jax.api import decoding
+from vidcap_jax.decoding.unroll import TEMPERATURES
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.serving.errors import ApiError
 from vidcap_jax.serving.programs import VALUES, Decoding, Programs
@@ -39,7 +40,7 @@ FIELDS = {
   'length_penalty': Field(
     'number', 'of a beam search: 0 ranks by log-probability, 1 by that of a word', -10, 10
   ),
-  'temperature': Field('number', 'of samples: below 1 likelier words', 0, 100, is_open=True),
+  'temperature': Field('number', 'of samples: below 1 likelier words', TEMPERATURES[0], 100),
   'top_k': Field('integer', 'of samples: only so many of the likeliest words; 0: all', 0, 2**20),
   'top_p': Field('number', 'of samples: only the likeliest words of this sum', 0, 1, is_open=True),
   'seed': Field('integer', 'of samples: another number, other samples', 0, _MOST_SEED),
@@ -148,6 +149,8 @@ def _value(name: str, text: str) -> Any:
 
 def _number(name: str, field: Field, text: str) -> int | float:
   try:
+    if not text.isascii():  # int() reads the digits of all scripts
+      raise ValueError
     number: int | float = int(text[:20]) if field.type == 'integer' else float(text[:40])
   except ValueError:
     number = math.nan
@@ -157,12 +160,17 @@ def _number(name: str, field: Field, text: str) -> int | float:
   if not fits or not math.isfinite(number):
     bounds = [
       *(
-        [f'{"above" if field.is_open else "at least"} {field.least:g}']
+        [f'{"above" if field.is_open else "at least"} {_shown(field.least)}']
         if field.least is not None
         else []
       ),
-      *([f'at most {field.most:g}'] if field.most is not None else []),
+      *([f'at most {_shown(field.most)}'] if field.most is not None else []),
     ]
     kind = 'a whole number' if field.type == 'integer' else 'a number'
     raise ApiError('bad_field', f'{name}={text[:60]!r}: give {kind} {" and ".join(bounds)}')
   return number
+
+
+def _shown(bound: float) -> str:
+  """A bound in full: not 2.14748e+09."""
+  return str(int(bound)) if bound == int(bound) else f'{bound:g}'

@@ -29,6 +29,7 @@ from vidcap_jax.models.captioner import bind
     ('top_p=nan', 'decode.top_p=nan'),
     ('temperature=inf', 'decode.temperature=inf'),
     ('min_length=-1', 'min_length'),
+    ('beam=1000000000', 'decode.beam=1000000000: .*vocabulary'),
     ('no_repeat_ngram=-2', 'no_repeat_ngram'),
     ('pass=second', "decode.pass 'second'.*first"),
     ('pass=first', 'decode.pass.*TemporalSpatial.*passes'),
@@ -37,6 +38,17 @@ from vidcap_jax.models.captioner import bind
 def test_wrong_decoding_settings(change, message, restored):
   with pytest.raises(ConfigError, match=message):
     restore.restore(restored.path, restored.mesh, [change])
+
+
+def test_the_vocabulary_limits_the_beam_and_captions(restored):
+  V = len(restored.vocabulary)
+  for beam in (V + 1, 10**9):
+    with pytest.raises(ConfigError, match=f'beam={beam}: .*{V}'):
+      restore.with_decode(restored, {'method': 'beam', 'beam': beam, 'n_best': 2})
+  with pytest.raises(ConfigError, match='n_best=1000000000: .*10000'):
+    restore.with_decode(restored, {'method': 'sample', 'n_best': 10**9})
+  widest = restore.with_decode(restored, {'method': 'beam', 'beam': V, 'n_best': V})
+  assert widest.config.decode.beam == V
 
 
 @pytest.fixture(scope='module')
