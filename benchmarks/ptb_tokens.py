@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import Row, add_json, report
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import ptb_tokenizer
 
 # Contractions, abbreviations, numbers, currencies, links, tags, dashes, quotes, smileys, symbols,
@@ -58,6 +58,7 @@ def different(texts: Sequence[str]) -> list[tuple[str, str, str]]:
   return [found for found in zip(texts, java, python, strict=True) if found[1] != found[2]]
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -68,23 +69,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument('--seed', type=int, default=0)
   add_json(parser)
   options = parser.parse_args(arguments)
-  try:
-    captions = [
-      caption
-      for path in options.captions
-      for video in caption_files.read_references(path).values()
-      for caption in video
-    ]
-    sets = {'captions': captions} if captions else {}
-    sets['random strings'] = random_strings(options.strings, captions, options.seed)
-    rows = []
-    for name, texts in sets.items():
-      found = different(texts)
-      for text, java, python in found[:MOST_SHOWN]:
-        print(f'{text!r}: {java!r} by Java, {python!r} by Python')
-      rows.append(Row(f'{len(texts)} {name}, different', len(found), goal=0, met=not found))
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  captions = [
+    caption
+    for path in options.captions
+    for video in caption_files.read_references(path).values()
+    for caption in video
+  ]
+  sets = {'captions': captions} if captions else {}
+  sets['random strings'] = random_strings(options.strings, captions, options.seed)
+  rows = []
+  for name, texts in sets.items():
+    found = different(texts)
+    for text, java, python in found[:MOST_SHOWN]:
+      print(f'{text!r}: {java!r} by Java, {python!r} by Python')
+    rows.append(Row(f'{len(texts)} {name}, different', len(found), goal=0, met=not found))
   if not report(rows, options.json):
     sys.exit('error: some tokens differ')
 

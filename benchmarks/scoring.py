@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from benchmarks import Row, add_json, report
+from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
-from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import metrics
 
 GOAL = 1 / 3  # of pycocoevalcap's time
@@ -149,6 +150,7 @@ def _timed(score: Callable, *arguments) -> tuple[dict[str, np.ndarray], float]:
   return found, time.perf_counter() - began
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   parser = argparse.ArgumentParser(
@@ -160,14 +162,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument('--annotations', metavar='FILE', help='real captions, in place of made ones')
   add_json(parser)
   options = parser.parse_args(arguments)
-  try:
-    if options.annotations:
-      videos = read_captions(options.annotations, options.videos, options.references)
-    else:
-      videos = made_captions(options.videos, options.references, options.seed)
-    rows = measure(*videos)
-  except (UserError, OSError) as error:
-    sys.exit(f'error: {error}')
+  if options.annotations:
+    videos = read_captions(options.annotations, options.videos, options.references)
+  else:
+    videos = made_captions(options.videos, options.references, options.seed)
+  rows = measure(*videos)
   if not report(rows, options.json):
     sys.exit('error: a goal is missed')
 
