@@ -97,19 +97,26 @@ async def receive(request: Request, limits: Limits, count: Callable[[int], None]
 class _FormParser(MultiPartParser):
   """Starlette's parser, which also refuses a form that is cut short, and names faulty parts."""
 
+  _is_empty = True
   _has_ended = False
+
+  async def _pieces(self, stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async for piece in stream:
+      self._is_empty = self._is_empty and not piece
+      yield piece
 
   def on_end(self) -> None:
     self._has_ended = True
 
   async def parse(self) -> FormData:
+    self.stream = self._pieces(self.stream)
     try:
       form = await super().parse()
     except MultiPartException as error:
       name = self._current_part.field_name
       place = f' (at or after the part {name[:60]!r})' if name else ''
       raise MultiPartException(error.message.rstrip('.') + place) from None
-    if not self._has_ended:
+    if not self._has_ended and not self._is_empty:
       await form.close()
       raise MultiPartException(
         'the form is cut short: its closing boundary is missing; send the whole body, and its '

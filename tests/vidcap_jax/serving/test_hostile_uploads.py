@@ -174,7 +174,7 @@ def test_a_form_that_is_cut_short_is_refused(server, samples):
   body = http_forms.body_of(parts_of([('a.png', samples['a.png']), ('b.png', samples['a.png'])]))
   kind = f'multipart/form-data; boundary={http_forms.BOUNDARY}'
   second, end = body.rindex(b'name="file"'), len(body) - len('--\r\n')
-  for cut in (0, 5, 60, second - 90, second - 5, second + 9, second + 200, end - 30, end, end + 1):
+  for cut in (5, 60, second - 90, second - 5, second + 9, second + 200, end - 30, end, end + 1):
     answer = http_forms.request(server.url, 'POST', '/v1/captions', body[:cut], Content_Type=kind)
     assert (answer.status, answer.code) == (400, 'bad_multipart'), f'cut at {cut}: {answer.body!r}'
     if cut >= second:
