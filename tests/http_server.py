@@ -61,8 +61,9 @@ class RunningServer:
     wait_until(lambda: self.metric(name) == value)
 
   def uploads(self) -> list[pathlib.Path]:
-    """Files in the folder for uploads."""
-    return [path for path in self.temp.rglob('*') if path.is_file()]
+    """Files in the folder for uploads, without those that a worker that is starting reads."""
+    found = [path for path in self.temp.rglob('*') if path.is_file()]
+    return [path for path in found if not path.parent.name.startswith('vidcap_serve_start_')]
 
 
 def wait_until(holds, seconds: float = 60) -> None:

@@ -197,7 +197,8 @@ class _Worker:
     context = multiprocessing.get_context('spawn')
     self.index = share[0]
     self._pipe, worker_pipe = context.Pipe()
-    arguments = (worker_pipe, source, share, memory_bytes)
+    self._folder = tempfile.TemporaryDirectory(prefix='vidcap_serve_start_')  # a kill leaves it
+    arguments = (worker_pipe, source, share, memory_bytes, self._folder.name)
     self._process = context.Process(target=_serve, args=arguments, daemon=True)
     self._process.start()
     worker_pipe.close()  # so that the pipe ends with the process
@@ -206,6 +207,7 @@ class _Worker:
   def wait_until_ready(self) -> None:
     """Waits for the answer to the start; ``_Ended`` if it failed."""
     result, self._compiled = self._answer(START_SECONDS)
+    self._folder.cleanup()
     if isinstance(result, ApiError):
       raise _Ended('died', 'no_workers', f'it could not start: {result.message}')
 
@@ -244,21 +246,22 @@ class _Worker:
 
   def join(self) -> None:
     self._process.join()
+    self._folder.cleanup()
 
   def stop(self) -> None:
-    self._process.kill()
-    self._process.join()
+    self.kill()
+    self.join()
     self._pipe.close()
 
 
-def _serve(pipe, source: Source, share: tuple[int, int], memory_bytes: int) -> None:
+def _serve(pipe, source: Source, share: tuple[int, int], memory_bytes: int, folder: str) -> None:
   """The main function of a worker: answers once it has prepared, and then each job."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
   signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may be sent to the whole process group
   limit_resources(*share)
   count = _count_programs()
   try:
-    _prepare(source)
+    _prepare(source, pathlib.Path(folder))
     _limit_memory(memory_bytes)
     result: Decoded | ApiError = Decoded({})
   except Exception as error:
@@ -280,17 +283,16 @@ def _read(job: Job, source: Source) -> Decoded | ApiError:
     return error
 
 
-def _prepare(source: Source) -> None:
-  """Loads and compiles the networks, by reading a clip and a picture."""
+def _prepare(source: Source, folder: pathlib.Path) -> None:
+  """Loads and compiles the networks, by reading a clip and a picture that it writes to a folder."""
   from vidcap_jax.features import video_decoder
   from vidcap_jax.serving import media, warm_up
 
   video_decoder.allow_formats(media.FORMATS)
-  with tempfile.TemporaryDirectory(prefix='vidcap_serve_start_') as folder:
-    clip, picture = warm_up.write_files(pathlib.Path(folder))
-    media.read(clip, clip.name, source, with_pictures=True)
-    with contextlib.suppress(ApiError):  # a model may need sound, which pictures don't have
-      media.read(picture, picture.name, source, with_pictures=True)
+  clip, picture = warm_up.write_files(folder)
+  media.read(clip, clip.name, source, with_pictures=True)
+  with contextlib.suppress(ApiError):  # a model may need sound, which pictures don't have
+    media.read(picture, picture.name, source, with_pictures=True)
 
 
 def _count_programs() -> Callable[[], int]:

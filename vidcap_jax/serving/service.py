@@ -256,7 +256,8 @@ class Service:
       given = feature_inputs.from_arrays(self.source.provenance, 'features', arrays)
       video = given.load(notes)
     except UserError as error:
-      raise ApiError('bad_features', str(error)) from None
+      message = str(error).replace('features: features: ', 'features: ')  # the id, and the kind
+      raise ApiError('bad_features', message) from None
     return Decoded(video.features, tuple(notes))
 
   async def _captions(self, video: Video, number: int, wanted: Wanted) -> Captioned:

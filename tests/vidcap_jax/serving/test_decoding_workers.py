@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import signal
+import tempfile
 import threading
 import time
 
@@ -90,7 +91,8 @@ def test_requests_wait_for_a_starting_worker_for_a_limited_time(pool, workspace,
   assert pool.submit(Job(workspace / 'clip.mp4', 'mine.mp4')).result().features
 
 
-def test_workers_that_are_starting_are_ended(service):
+def test_workers_that_are_starting_are_ended(service, tmp_path, monkeypatch):
+  monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path))
   pool = WorkerPool(service.source, 1, 2**30)
   starting = threading.Thread(target=lambda: pytest.raises(UserError, pool.start))
   starting.start()
@@ -101,6 +103,7 @@ def test_workers_that_are_starting_are_ended(service):
   starting.join(60)
   assert not starting.is_alive()
   assert time.monotonic() - begin < 60 < decoding_workers.START_SECONDS
+  assert list(tmp_path.iterdir()) == []
 
 
 def test_a_worker_that_can_not_start(service):

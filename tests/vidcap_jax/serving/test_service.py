@@ -1,8 +1,11 @@
 """Places for requests, and the shape of results."""
 
 import contextlib
+import io
 
+import numpy as np
 import pytest
+from starlette.datastructures import UploadFile
 
 from vidcap_jax.inference.result import Candidate
 from vidcap_jax.serving.errors import ApiError
@@ -34,6 +37,31 @@ def test_places_are_given_back(service, monkeypatch):
   with pytest.raises(ValueError, match='fault'), service.admitted():
     raise ValueError('fault')
   assert service.metrics.in_progress._value.get() == 0
+
+
+def test_a_start_ends_between_programs_when_the_server_stops(service, monkeypatch):
+  ran, lines = [], []
+
+  def run():
+    ran.append(1)
+    service.state = 'stopping'
+
+  monkeypatch.setattr(service, 'state', 'starting')
+  monkeypatch.setattr(service, '_workers', None)
+  monkeypatch.setattr(service.programs, 'first_runs', lambda video: [run, run])
+  service.start(lines.append)
+  assert (ran, service.state) == ([1], 'stopping')
+  assert '2 programs' in lines[0]
+
+
+def test_an_unknown_stream_is_named_once(service):
+  file = io.BytesIO()
+  np.save(file, np.ones((3, 128), np.float32))
+  file.seek(0)
+  with pytest.raises(ApiError, match='^features: (?!features)') as error:
+    service._read_features({'sound': UploadFile(file)})
+  assert error.value.code == 'bad_features'
+  assert 'sound' in error.value.message
 
 
 def test_results():
