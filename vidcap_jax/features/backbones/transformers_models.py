@@ -9,7 +9,7 @@ appended, CLIP and VideoMAE give the grid of their tokens, (T, rows, columns, D)
 import functools
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vidcap_jax.features import weights
@@ -17,9 +17,9 @@ from vidcap_jax.features.backbones import torch_runtime
 from vidcap_jax.features.extractors import Extractor, ExtractorError, join_windows
 from vidcap_jax.features.networks import Forward, Network
 
-_SETTINGS = 'config.json'
-_INPUTS = ('preprocessor_config.json', 'processor_config.json')
-_STATES = ('model.safetensors', 'pytorch_model.bin')
+SETTINGS = 'config.json'
+INPUTS = ('preprocessor_config.json', 'processor_config.json')
+STATES = ('model.safetensors', 'pytorch_model.bin')
 
 
 class _Model(NamedTuple):
@@ -80,7 +80,7 @@ def family(rest: str) -> tuple[Extractor, Network]:
 def _extractor_and_network(
   name: str, output: str, files: tuple[pathlib.Path, ...]
 ) -> tuple[Extractor, Network]:
-  settings = _settings(files[0])
+  settings = read_settings(files[0])
   if settings.model_type not in _MODELS:
     known = ', '.join(_MODELS)
     raise ExtractorError(
@@ -88,7 +88,7 @@ def _extractor_and_network(
     )
   model = _MODELS[settings.model_type]
   vision = getattr(settings, 'vision_config', settings)
-  inputs = _read_json(files[1])
+  inputs = read_inputs(files[1])
   frames = (vision.num_frames,) if model.reads == 'windows' else ()
   shape = _shape(model, settings, vision, frames, output)
   if shape is None:
@@ -98,7 +98,7 @@ def _extractor_and_network(
     vision.image_size,
     functools.partial(_load, name),
     reads=model.reads,
-    scale=_scale(inputs, vision.image_size),
+    scale=shorter_side(inputs, vision.image_size),
     batch=2 if frames else 8,
     window=frames[0] if frames else None,
     weights=lambda: _files(name),
@@ -142,20 +142,39 @@ def _files(name: str) -> tuple[pathlib.Path, ...]:
   """The files of a model's settings, inputs and weights."""
   given = weights.paths().get(f'transformers/{name}')
   folder = given.parent if given else weights.folder() / 'transformers' / name
+  return find_files(
+    f'weights of transformers/{name}',
+    folder,
+    ((SETTINGS,), INPUTS, (given.name,) if given else STATES),
+    f'Fetch {SETTINGS}, {INPUTS[0]} and {STATES[0]} of https://huggingface.co/{name}, and put '
+    f'them there (the environment variable {weights.VARIABLE} names another weights folder)',
+  )
+
+
+def find_files(
+  what: str, folder: pathlib.Path, names: Sequence[Sequence[str]], fetch: str
+) -> tuple[pathlib.Path, ...]:
+  """The files of a model in its folder.
+
+  Args:
+    what: the model, for the message.
+    folder: of the model.
+    names: of each file, the first that exists.
+    fetch: what to do if one is missing, for the message.
+
+  Raises:
+    weights.WeightsError: there is none of a file's names.
+  """
   files = []
-  for choices in ((_SETTINGS,), _INPUTS, (given.name,) if given else _STATES):
+  for choices in names:
     existing = [folder / choice for choice in choices if (folder / choice).is_file()]
     if not existing:
-      raise weights.WeightsError(
-        f'weights of transformers/{name}: no {" or ".join(choices)} in {folder}. Fetch '
-        f'{_SETTINGS}, {_INPUTS[0]} and {_STATES[0]} of https://huggingface.co/{name}, and put '
-        f'them there (the environment variable {weights.VARIABLE} names another weights folder)'
-      )
+      raise weights.WeightsError(f'{what}: no {" or ".join(choices)} in {folder}. {fetch}')
     files.append(existing[0])
   return tuple(files)
 
 
-def _read_json(path: pathlib.Path) -> dict:
+def read_inputs(path: pathlib.Path) -> dict:
   try:
     result = json.loads(path.read_text())
   except (OSError, ValueError) as error:
@@ -165,8 +184,8 @@ def _read_json(path: pathlib.Path) -> dict:
   return result.get('image_processor') or result.get('video_processor') or result
 
 
-def _settings(path: pathlib.Path):
-  _read_json(path)
+def read_settings(path: pathlib.Path):
+  read_inputs(path)
   transformers = torch_runtime.require('transformers')
   try:
     return transformers.AutoConfig.from_pretrained(path.parent, local_files_only=True)
@@ -175,7 +194,7 @@ def _settings(path: pathlib.Path):
     raise weights.WeightsError(f'{path}: not the settings of a model ({reason})') from None
 
 
-def _scale(inputs: Mapping, size: int) -> int:
+def shorter_side(inputs: Mapping, size: int) -> int:
   """The length to scale a frame's shorter side to, before its central square is cut out."""
   wanted = inputs.get('size', size)
   if isinstance(wanted, Mapping):
@@ -189,26 +208,11 @@ def _load(
   name: str, settings_file: pathlib.Path, inputs_file: pathlib.Path, path: pathlib.Path
 ) -> Forward:
   torch = torch_runtime.require('torch')
-  settings = _settings(settings_file)
+  settings = read_settings(settings_file)
   model = _MODELS[settings.model_type]
-  vision, inputs = getattr(settings, 'vision_config', settings), _read_json(inputs_file)
-  try:
-    mean, std = inputs['image_mean'], inputs['image_std']
-  except KeyError as error:
-    raise weights.WeightsError(f'{inputs_file}: {error} is missing') from None
-  try:
-    network, report = _class(model).from_pretrained(
-      path.parent,
-      config=_vision_settings(settings),
-      local_files_only=True,
-      output_loading_info=True,
-    )
-  except Exception as error:  # OSError, RuntimeError, SafetensorError …
-    reason = ' '.join(str(error).split())[:400]
-    raise weights.WeightsError(f'{path}: not the weights of {name}: {reason}') from None
-  if report['missing_keys']:
-    missing = ', '.join(sorted(report['missing_keys'])[:4])
-    raise weights.WeightsError(f'{path}: not the weights of {name}: missing {missing}')
+  vision, inputs = getattr(settings, 'vision_config', settings), read_inputs(inputs_file)
+  mean, std = mean_and_std(inputs, inputs_file)
+  network = load_model(_class(model), _vision_settings(settings), path, name)
   network = torch_runtime.prepare(network)
 
   def forward(frames, wanted):
@@ -218,3 +222,36 @@ def _load(
     return {output: torch_runtime.to_numpy(result[output]) for output in wanted}
 
   return forward
+
+
+def mean_and_std(inputs: Mapping, path: pathlib.Path) -> tuple[Sequence[float], Sequence[float]]:
+  """Of the pixels by channel; WeightsError names the file that lacks them."""
+  try:
+    return inputs['image_mean'], inputs['image_std']
+  except KeyError as error:
+    raise weights.WeightsError(f'{path}: {error} is missing') from None
+
+
+def load_model(kind: Any, settings: Any, path: pathlib.Path, name: str) -> Any:
+  """A model of a class of transformers.
+
+  Args:
+    kind: the class.
+    settings: of the model.
+    path: of the weights, in the model's folder.
+    name: of the model, for messages.
+
+  Raises:
+    weights.WeightsError: the file can't be read, or lacks some weights.
+  """
+  try:
+    network, report = kind.from_pretrained(
+      path.parent, config=settings, local_files_only=True, output_loading_info=True
+    )
+  except Exception as error:  # OSError, RuntimeError, SafetensorError …
+    reason = ' '.join(str(error).split())[:400]
+    raise weights.WeightsError(f'{path}: not the weights of {name}: {reason}') from None
+  if report['missing_keys']:
+    missing = ', '.join(sorted(report['missing_keys'])[:4])
+    raise weights.WeightsError(f'{path}: not the weights of {name}: missing {missing}')
+  return network
