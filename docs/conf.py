@@ -125,9 +125,13 @@ NAVIGATION = {
 }
 
 
-def add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
-  """Appends the navigation to the front page, where the repository's view would show it as text."""
+def edit_front_page(app: Sphinx, name: str, source: list[str]) -> None:
+  """Appends the navigation, which the repository's view would show as text.
+
+  The badge of the tests is removed: its address is relative to the page on GitHub.
+  """
   if name == root_doc:
+    source[0] = re.sub(r'^\[!\[.*\]\(\.\./\.\./actions/.*\n', '', source[0], flags=re.MULTILINE)
     for caption, pages in NAVIGATION.items():
       entries = [f'{title} <{page}>' for title, page in pages.items()]
       lines = ['```{toctree}', ':hidden:', f':caption: {caption}', '', *entries, '```']
@@ -177,5 +181,5 @@ def shorten_types(
 def setup(app: Sphinx) -> None:
   app.connect('autodoc-process-docstring', read_docstring, priority=400)  # before Napoleon
   app.connect('autodoc-process-signature', shorten_types)
-  app.connect('source-read', add_navigation)
+  app.connect('source-read', edit_front_page)
   app.connect('build-finished', copy_front_page)

@@ -190,6 +190,8 @@ def test_links(page):
     target, _, anchor = link.partition('#')
     if '://' in link:
       continue
+    if workflow := re.match(r'\.\./\.\./actions/workflows/([^/]+)', link):  # a page of GitHub
+      target = f'.github/workflows/{workflow[1]}'
     file = page.parent / target if target else page
     if not file.exists() or (anchor and anchor not in anchors(file)):
       wrong.append(link)

@@ -14,6 +14,7 @@ import os
 import pathlib
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import connection
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ from vidcap_jax.errors import UserError
 
 Key = TypeVar('Key')
 
+_BLAS_THREADS = 'OPENBLAS_NUM_THREADS'  # read when NumPy is loaded
+_environment_lock = threading.Lock()
 _OOM_SCORE = 500  # of 1000: when memory runs out, the kernel kills a worker before other processes
 
 
@@ -101,7 +104,7 @@ class _Worker:
     self.pipe, worker_pipe = context.Pipe()
     arguments = (worker_pipe, work, prepare, share)
     self._process = context.Process(target=_serve, args=arguments, daemon=True)
-    self._process.start()
+    start_process(self._process)
     worker_pipe.close()  # so that the pipe ends with the process
     self._ready = False
     self.assign(job)
@@ -158,6 +161,22 @@ def _serve(pipe, work, prepare, share: tuple[int, int]) -> None:
       call = functools.partial(work, *pipe.recv())
     except (EOFError, OSError):  # the parent has ended
       return
+
+
+def start_process(process: multiprocessing.process.BaseProcess) -> None:
+  """Starts a process in which NumPy's matrix products take one thread, unless a variable says more.
+
+  ``limit_resources`` binds only the main thread: others of OpenBLAS, which exist by then, would
+  compete with other workers, and two workers were seen to work on a product without end.
+  """
+  with _environment_lock:
+    given = os.environ.get(_BLAS_THREADS)
+    os.environ[_BLAS_THREADS] = given or '1'
+    try:
+      process.start()
+    finally:
+      if given is None:
+        del os.environ[_BLAS_THREADS]
 
 
 def limit_resources(index: int, workers: int) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.features.workers import end_of, limit_resources
+from vidcap_jax.features.workers import end_of, limit_resources, start_process
 from vidcap_jax.serving import worker_messages
 from vidcap_jax.serving.errors import ApiError
 from vidcap_jax.serving.media import Decoded, Source
@@ -200,7 +200,7 @@ class _Worker:
     self._folder = tempfile.TemporaryDirectory(prefix='vidcap_serve_start_')  # a kill leaves it
     arguments = (worker_pipe, source, share, memory_bytes, self._folder.name)
     self._process = context.Process(target=_serve, args=arguments, daemon=True)
-    self._process.start()
+    start_process(self._process)
     worker_pipe.close()  # so that the pipe ends with the process
     self._compiled = 0
 

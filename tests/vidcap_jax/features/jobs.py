@@ -27,3 +27,8 @@ def work(number: int) -> tuple[int, int, list[int]]:
     raise ValueError(f'{number}: negative')
   cores = sorted(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else []
   return number**2, os.getpid(), cores
+
+
+def blas_threads(_):
+  """The threads of NumPy's products in this process, by the variable that is read at its start."""
+  return os.environ['OPENBLAS_NUM_THREADS']

@@ -34,6 +34,16 @@ def test_only_the_job_of_a_dead_process_fails():
     assert set(cores) <= set(mine)
 
 
+@pytest.mark.parametrize(('given', 'expected'), [(None, '1'), ('3', '3')])
+def test_products_of_a_process_take_one_thread(given, expected, monkeypatch):
+  monkeypatch.delenv('OPENBLAS_NUM_THREADS', raising=False)
+  if given:
+    monkeypatch.setenv('OPENBLAS_NUM_THREADS', given)
+  results = dict(workers.run(jobs.blas_threads, [('a', (0,))], 1, jobs.prepare_nothing))
+  assert results == {'a': expected}
+  assert os.environ.get('OPENBLAS_NUM_THREADS') == given
+
+
 def test_closing_stops_all_processes():
   running = workers.run(jobs.work, [(n, (1,)) for n in range(5)], 1, jobs.prepare_nothing)
   _, (_, process, _) = next(running)
