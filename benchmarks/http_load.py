@@ -67,7 +67,7 @@ class Answer:
 
 
 class Client:
-  """A connection that is kept open between requests, as browsers keep theirs."""
+  """A connection that is kept open between requests, as browsers do."""
 
   def __init__(self, url: str):
     self._address = urllib.parse.urlsplit(url)

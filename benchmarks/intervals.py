@@ -23,7 +23,7 @@ from scipy import stats
 
 from benchmarks import Row, add_json, report
 from vidcap_jax import command_errors
-from vidcap_jax.evaluation import comparison, intervals, metrics
+from vidcap_jax.evaluation import comparison, intervals, metrics, scorers
 from vidcap_jax.evaluation.intervals import Statistics
 from vidcap_jax.evaluation.meteor import TIME_LIMIT
 
@@ -91,7 +91,7 @@ def _varied(
 def _score(
   captions: Sequence[str], references: Sequence[Sequence[str]], with_meteor: bool
 ) -> Statistics:
-  scored = metrics.SCORERS['numpy'](captions, references, metrics.METRICS)
+  scored = scorers.SCORERS['numpy'](captions, references, metrics.METRICS)
   statistics = None
   if with_meteor:
     with metrics.start_meteor('auto', TIME_LIMIT) as process:
@@ -197,11 +197,11 @@ def rows_of(held: dict[str, float], tested: NullTests) -> list[Row]:
   for name, share in tested.covered.items():
     rows.append(Row(f'interval of the difference holds 0, {name}', 100 * share, '%'))
   for test, by_metric in tested.p_values.items():
-    ours = test != 'sacrebleu'
-    label = test if ours else "bootstrap as sacrebleu's"
+    has_own_formula = test != 'sacrebleu'
+    label = test if has_own_formula else "bootstrap as sacrebleu's"
     for name, values in by_metric.items():
       p = float(stats.kstest(values, 'uniform').pvalue)
-      goal, met = (LOWEST_P, p > LOWEST_P) if ours else (None, None)
+      goal, met = (LOWEST_P, p > LOWEST_P) if has_own_formula else (None, None)
       rows.append(Row(f'{label}, {name}: p of uniform p values', p, goal=goal, met=met))
       rejected = 100 * float(np.mean(values < 0.05))
       rows.append(Row(f'{label}, {name}: p below 0.05', rejected, '%'))

@@ -20,13 +20,13 @@ def hold_memory(connection):
 
 def test_memory_is_that_of_a_process_and_all_it_started():
   before = resident_bytes(os.getpid())
-  ours, connection = multiprocessing.Pipe()
+  own_end, connection = multiprocessing.Pipe()
   child = multiprocessing.get_context('spawn').Process(target=hold_memory, args=(connection,))
   child.start()
-  ours.recv()
+  own_end.recv()
   assert resident_bytes(os.getpid()) > before + HELD
   assert HELD < resident_bytes(child.pid) < resident_bytes(os.getpid())
-  ours.send(None)
+  own_end.send(None)
   child.join()
   with pytest.raises(UserError, match=str(child.pid)):
     resident_bytes(child.pid)

@@ -57,13 +57,6 @@ class PythonMeteor:
   def __exit__(self, *unused) -> None:
     pass
 
-  def score(
-    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-  ) -> tuple[float, list[float]]:
-    """The corpus score and one score per video; arguments as of the next method."""
-    corpus, videos, _ = self.score_with_statistics(hypotheses, references)
-    return corpus, videos
-
   def score_with_statistics(
     self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
   ) -> tuple[float, list[float], np.ndarray]:

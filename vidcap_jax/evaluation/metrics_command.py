@@ -16,7 +16,8 @@ from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import clip_score, meteor, scoring
 from vidcap_jax.evaluation.intervals import Interval
 from vidcap_jax.evaluation.java import PROGRAMS
-from vidcap_jax.evaluation.metrics import METRICS, SCORERS, Scores
+from vidcap_jax.evaluation.metrics import METRICS, Scores
+from vidcap_jax.evaluation.scorers import SCORERS
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 

@@ -25,7 +25,6 @@ from vidcap_jax.evaluation.metrics import (
   check_hypotheses,
   check_metrics,
   check_references,
-  check_scorers,
   different_note,
   java_notes,
   prepare_references,
@@ -33,6 +32,7 @@ from vidcap_jax.evaluation.metrics import (
   split_words,
   start_meteor,
 )
+from vidcap_jax.evaluation.scorers import check_scorers
 from vidcap_jax.evaluation.signature import Signature
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_input

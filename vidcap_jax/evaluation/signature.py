@@ -181,7 +181,7 @@ def of_captions(
   Args:
     references: each video's captions, before tokenising.
     by_character: whether Chinese is compared by character.
-    scorers: a key of ``metrics.SCORERS``.
+    scorers: a key of ``scorers.SCORERS``.
     tokenizer, meteor: each one of ``java.PROGRAMS``.
     encoder_hash: of the weights of the sentence encoder; '' without RefEmbedding.
     clip: the field of CLIP's model and frames; '' without CLIPScore and RefCLIPScore.

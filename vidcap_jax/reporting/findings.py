@@ -1,4 +1,4 @@
-"""What stands out in the captions of a split: repeated captions, and words that are never said."""
+"""What stands out in the captions of a split: repeated captions, and words that no caption has."""
 
 import collections
 from collections.abc import Collection, Mapping, Sequence

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from vidcap_jax.evaluation import meteor
+from vidcap_jax.evaluation import meteor, scorers
 from vidcap_jax.evaluation.java import MetricError
 
 # Answers each SCORE line with the number of its fields as the first of 23 statistics, EVAL with
@@ -101,7 +101,7 @@ def test_an_error_of_another_metric_ends_a_hanging_meteor(fake_java, monkeypatch
 
   fake_java('time.sleep(60)')
   monkeypatch.setattr(ptb_tokenizer, 'tokenize', lambda captions, **_: list(captions))
-  monkeypatch.setitem(metrics.SCORERS, 'numpy', lambda *a: 1 / 0)
+  monkeypatch.setitem(scorers.SCORERS, 'numpy', lambda *a: 1 / 0)
   began = time.monotonic()
   with pytest.raises(ZeroDivisionError):
     metrics.score({'v': 'a'}, {'v': ['a']})

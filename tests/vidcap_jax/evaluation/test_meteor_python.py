@@ -79,4 +79,4 @@ def test_an_error_of_the_second_process_is_one_of_metrics(monkeypatch):
   monkeypatch.setattr('sys.executable', '/bin/false')
   monkeypatch.setattr(meteor_python, 'best_statistics', lambda *_: np.zeros((1, 23)))
   with pytest.raises(metrics.MetricError, match='meteor_worker.*status 1'):
-    PythonMeteor().score(['a', 'b'], [['a'], ['b']])
+    PythonMeteor().score_with_statistics(['a', 'b'], [['a'], ['b']])

@@ -99,10 +99,10 @@ def test_tokens_equal_the_golden_ones(golden):
 def test_random_captions_have_the_tokens_of_the_program():
   captions = [*PIECES, *random_captions(2000)]
   expected = ptb_tokenizer.tokenize(captions, program='java')
-  for caption, ours, java in zip(
+  for caption, python, java in zip(
     captions, ptb_tokenizer.tokenize(captions, program='python'), expected, strict=True
   ):
-    assert ours == java, caption
+    assert python == java, caption
 
 
 def test_a_word_of_letters_does_not_depend_on_what_follows():
