@@ -152,7 +152,7 @@ def test_metadata(built):
   listed = [c.rpartition(' :: ')[2] for c in data.get_all('Classifier', ())]
   assert {*rows} == {version for version in listed if re.fullmatch(r'3\.\d+', version)}
   lowest = data.get_all('Requires-Dist', ())
-  assert {'numpy>=1.26', 'jax>=0.7.1'} <= {*lowest}
+  assert {'numpy>=1.26.1', 'jax>=0.7.1'} <= {*lowest}
   # Named as in the metadata, since the pip of Debian's Python 3.11 only warns of other spellings.
   files = [ROOT / '.ci' / 'run', *ROOT.glob('*.md'), *ROOT.glob('docs/**/*.md')]
   files += (ROOT / 'vidcap_jax').rglob('*.py')

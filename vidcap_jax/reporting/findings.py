@@ -66,5 +66,9 @@ def chosen_for_attention(orders: Sequence[Sequence[int]], most: int) -> list[int
 def differences(
   own: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]], name: str
 ) -> dict[str, float]:
-  """Video id -> score of ``own`` minus that of ``other``."""
-  return {id_: own[id_][name] - other[id_][name] for id_ in own if id_ in other}
+  """Video id -> score of ``own`` minus that of ``other``.
+
+  To four digits, as pages show it: what rounding adds to a score is no gain and no loss.
+  """
+  both = (id_ for id_ in own if id_ in other)
+  return {id_: round(own[id_][name] - other[id_][name], 4) + 0.0 for id_ in both}  # no -0.0

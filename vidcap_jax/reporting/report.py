@@ -263,7 +263,7 @@ def _write_videos(
     texts = inputs.other.hypotheses
     videos['others'] = [texts[id_] for id_ in ids]
     if changes:
-      columns['change'] = [rounded(changes[id_]) for id_ in ids]
+      columns['change'] = [changes[id_] for id_ in ids]
   folder.write_data(inputs.output, 'videos', videos)
 
 

@@ -33,3 +33,8 @@ def test_attention_goes_to_the_heads_of_all_orders():
 def test_differences_of_common_videos():
   own, other = {'a': {'CIDEr': 1.0}, 'b': {'CIDEr': 2.0}}, {'a': {'CIDEr': 0.25}}
   assert findings.differences(own, other, 'CIDEr') == {'a': 0.75}
+
+
+def test_rounding_is_no_difference():
+  (difference,) = findings.differences({'a': {'B': 0.3}}, {'a': {'B': 0.1 + 0.2}}, 'B').values()
+  assert str(difference) == '0.0'
