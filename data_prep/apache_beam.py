@@ -25,6 +25,7 @@ from data_prep import build, dask_engine, engine_jobs, extract
 from data_prep.dataset.builder import ShardBuilder
 from data_prep.dataset.options import Options
 from data_prep.dataset.writer import ShardPlan
+from vidcap_jax import command_errors
 from vidcap_jax.errors import UserError, error_text
 from vidcap_jax.features import extract_folder
 from vidcap_jax.features.picture_files import Source as VideoSource
@@ -153,6 +154,7 @@ def _engine(
       yield run_on_cluster, functools.partial(dask_engine.build_shards, client)
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   command, *rest = list(sys.argv[1:] if argv is None else argv) or ['--help']

@@ -20,7 +20,7 @@ import numpy as np
 from etils import epath
 
 from configs import common
-from vidcap_jax import command_arguments
+from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.checkpoints.pytorch import imagecaptioning
 from vidcap_jax.checkpoints.pytorch.imported import Imported, Places
 from vidcap_jax.checkpoints.pytorch.pickled import load_options
@@ -133,6 +133,7 @@ def _report(imported: Imported, folder: epath.Path, out: str) -> str:
   )
 
 
+@command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   try:

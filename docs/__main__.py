@@ -13,12 +13,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 
+from vidcap_jax import command_errors
+
 HERE = pathlib.Path(__file__).parent
 REACHABLE = 'https://github.com'  # most links lead there
 # Answers of sites that let no program in, which says nothing about the page.
 REFUSALS = ('401 ', '403 ', '429 ')
 
 
+@command_errors.exit_on_error()
 def main(arguments: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
   parser = argparse.ArgumentParser(

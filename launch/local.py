@@ -5,8 +5,8 @@
 
 Lines of process 1 begin with [1]. When a process fails, all are stopped, and its exit code is the
 launcher's. SIGTERM or Ctrl-C once saves a checkpoint and ends with 143, twice kills. The same
-command resumes the run. It is for tests and for trying a config as on a cluster; the GPUs or TPU
-chips of one machine need no launcher.
+command resumes the run. A closed pipe, as of `| head`, counts as SIGTERM. The launcher is for tests
+and for trying a config as on a cluster; the GPUs or TPU chips of one machine need no launcher.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
 from launch import command
+from vidcap_jax import command_errors
 
 
 def environment(devices: int, around: Mapping[str, str]) -> dict[str, str]:
@@ -67,6 +68,7 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
   # Set before the first process starts, so that no signal leaves processes behind.
   previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
   readers = []
+  closed = threading.Event()
   try:
     for i, argv in enumerate(argvs):
       # In a session of its own, so that Ctrl-C reaches only this process, which signals each once.
@@ -85,9 +87,9 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
         _signal([process], signal.SIGTERM)
       for pipe, stream in (process.stdout, sys.stdout), (process.stderr, sys.stderr):
         assert pipe is not None
-        readers.append(threading.Thread(target=_copy, args=(pipe, stream, f'[{i}] ')))
+        readers.append(threading.Thread(target=_copy, args=(pipe, stream, f'[{i}] ', closed)))
         readers[-1].start()
-    return _wait(processes, grace)
+    code = _wait(processes, grace, closed)
   finally:
     for process in processes:
       # The whole group: its children may hold its output open.
@@ -97,14 +99,24 @@ def run(argvs: Sequence[Sequence[str]], added: Mapping[str, str], grace: float) 
       reader.join()
     for number, handler in previous.items():
       signal.signal(number, handler)
+  if closed.is_set():
+    raise BrokenPipeError('nobody reads the output')
+  return code
 
 
-def _copy(pipe: IO[str], stream: IO[str], prefix: str) -> None:
-  for line in pipe:
-    stream.write(
-      prefix + line.rstrip('\n') + '\n'
-    )  # one write, so that lines of two processes don't mix
-    stream.flush()
+def _copy(pipe: IO[str], stream: IO[str], prefix: str, closed: threading.Event) -> None:
+  """Copies lines until the pipe ends; sets ``closed`` once nobody reads the stream any more."""
+  is_open = True
+  for line in pipe:  # to the end in any case, since a process waits while its pipe is full
+    if not is_open:
+      continue
+    try:
+      # One write, so that lines of two processes don't mix.
+      stream.write(prefix + line.rstrip('\n') + '\n')
+      stream.flush()
+    except BrokenPipeError:
+      is_open = False
+      closed.set()
 
 
 def _signal(processes: Sequence[subprocess.Popen], number: int) -> None:
@@ -114,11 +126,24 @@ def _signal(processes: Sequence[subprocess.Popen], number: int) -> None:
 
 
 def _wait(
-  processes: Sequence[subprocess.Popen], grace: float, now: Callable[[], float] = time.monotonic
+  processes: Sequence[subprocess.Popen],
+  grace: float,
+  closed: threading.Event,
+  now: Callable[[], float] = time.monotonic,
 ) -> int:
-  """Waits for all processes; returns the exit code of the job, for signals as shells report it."""
-  failure, deadline = 0, float('inf')
+  """Waits for all processes; returns the exit code of the job, for signals as shells report it.
+
+  Args:
+    processes: of the job.
+    grace: see ``run``.
+    closed: set once nobody reads the output, which stops the processes.
+    now: a clock.
+  """
+  failure, deadline, stopped = 0, float('inf'), False
   while any(process.poll() is None for process in processes):
+    if closed.is_set() and not stopped:
+      stopped = True
+      _signal(processes, signal.SIGTERM)
     codes = [process.poll() for process in processes]
     # Preemption is no failure: the other processes are about to end in the same way.
     failed = [i for i, code in enumerate(codes) if code not in (None, 0, command.PREEMPTED)]
@@ -140,6 +165,7 @@ def _code(returned: int | None) -> int:
   return 128 - returned if returned < 0 else returned
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
   parser = command.make_parser('launch.local', __doc__)

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from launch import command
+from vidcap_jax import command_errors
 
 BATCH_SCRIPT = pathlib.Path(__file__).resolve().with_name('slurm.sbatch')
 # The forms that sbatch takes: M, M:S, H:M:S, D-H, D-H:M and D-H:M:S.
@@ -52,6 +53,7 @@ def submission(
   ]
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
   parser = command.make_parser('launch.slurm', __doc__)

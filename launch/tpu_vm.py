@@ -26,6 +26,7 @@ import sys
 from collections.abc import Sequence
 
 from launch import command
+from vidcap_jax import command_errors
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STEPS = ('create', 'copy', 'install', 'start', 'logs', 'stop', 'delete')
@@ -106,6 +107,7 @@ rm -r "$folder"
   return '\n'.join(['set -euo pipefail', *lines, ''])
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
   parser = command.make_parser('launch.tpu_vm', __doc__)

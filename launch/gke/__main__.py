@@ -21,8 +21,10 @@ from collections.abc import Sequence
 
 from launch import command
 from launch.gke import jobset
+from vidcap_jax import command_errors
 
 
+@command_errors.exit_on_error()
 def main(argv: Sequence[str] | None = None) -> int:
   """The launcher; returns its exit code."""
   parser = make_parser()

@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from docs import __main__ as docs_command
 from tests.html_pages import Page
+from vidcap_jax.command_errors import PIPE_CLOSED
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -95,6 +97,16 @@ def test_a_broken_link_is_found(tmp_path):
   page = tmp_path / 'page.html'
   page.write_text(''.join(f'<a href="{link}">x</a>' for link in links))
   assert broken_links(page) == ['none.html', 'other.html#gone', '#top']
+
+
+def test_a_closed_pipe_ends_the_command_quietly(monkeypatch):
+  reader, writer = os.pipe()
+  os.close(reader)
+  with os.fdopen(writer, 'w') as stdout:
+    monkeypatch.setattr('sys.stdout', stdout)
+    with pytest.raises(SystemExit) as ended:
+      docs_command.main(['--help'])
+  assert ended.value.code == PIPE_CLOSED
 
 
 @pytest.fixture

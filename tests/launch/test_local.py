@@ -12,6 +12,7 @@ import pytest
 
 from launch import local
 from tests.launch.conftest import NASTY
+from vidcap_jax.command_errors import PIPE_CLOSED
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -49,6 +50,27 @@ def test_a_failure_stops_the_other_processes(capsys):
   assert code == 3
   assert seconds < 10
   assert 'process 1 ended with 3' in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+def test_a_closed_pipe_stops_the_processes():
+  """As in ``… | head -1``: they save, and no traceback is printed."""
+  talks = python(
+    'def stop(*_):\n  os.write(2, b"saved\\n")\n  os._exit(143)\n'
+    'signal.signal(signal.SIGTERM, stop)\nos.write(1, b"first\\n")\n'
+    'while True: os.write(1, b"more\\n" * 9999)'
+  )
+  program = (
+    'import sys; from vidcap_jax.command_errors import exit_on_error; from launch import local\n'
+    f'with exit_on_error(): local.run([{talks!r}] * 2, {{}}, 10.0)'
+  )
+  pipes = dict.fromkeys(('stdout', 'stderr'), subprocess.PIPE)
+  command = [sys.executable, '-c', program]
+  with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
+    assert process.stdout.readline().endswith('] first\n')
+    process.stdout.close()
+    assert sorted(process.stderr) == ['[0] saved\n', '[1] saved\n']
+  assert process.returncode == PIPE_CLOSED
 
 
 def test_a_process_that_ignores_sigterm_is_killed():
