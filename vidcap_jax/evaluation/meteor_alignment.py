@@ -38,38 +38,19 @@ _Path = tuple[int, int, int, int, int, int, int, tuple | None]
 _rank = operator.itemgetter(0, 1, 2)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Option:
-  """A possible match, with what the search needs of it."""
-
-  start: int
-  match: Match
-  used: int
-  used_reference: int
-  matched: int
-  distance: int
-
-  def added(self, path: _Path) -> _Path:
-    """A path with this match; the caller adds the distance."""
-    matched, chunks, distance, used, used_reference, _, end, chosen = path
-    length, other, other_length, _ = self.match
-    return (
-      matched - self.matched,
-      chunks + (end not in (-1, other)),
-      distance,
-      used | self.used,
-      used_reference | self.used_reference,
-      self.start + length,
-      other + other_length,
-      ((self.start, self.match), chosen),
-    )
+# A possible match with what the search needs of it, as a tuple: the bits of its words in the
+# caption and in the reference; the words matched; the distance; the caption's first word; the
+# reference's word after it; the caption's word after it; the start in the reference and the match.
+_Option = tuple[int, int, int, int, int, int, int, tuple[int, Match]]
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def _option(start: int, match: Match) -> _Option:
   length, other, other_length, stage = match
   matched = length // 2 + other_length // 2 if stage else length + other_length
   used, used_reference = _bits(other, other_length), _bits(start, length)
-  return _Option(start, match, used, used_reference, matched, abs(start - other))
+  ends = start + length, other + other_length
+  return used, used_reference, matched, abs(start - other), other, *ends, (start, match)
 
 
 def _bits(start: int, length: int) -> int:
@@ -119,19 +100,16 @@ def _search(matches: Matches, fixed: dict[int, Match]) -> tuple[tuple[int, Match
   paths: list[_Path] = [(0, 0, 0, used, used_reference, 0, -1, None)]
   for start, found in enumerate(matches):
     options = [_option(start, match) for match in found]
-    paths.sort(key=_rank)
     following: list[_Path] = []
-    for path in paths[:BEAM]:
+    for path in _best(paths):
       if not path[4] >> start & 1:
         _extend(path, options, following)
       elif start < path[5]:
         following.append(path)
       else:  # a fixed match
-        path = options[0].added(path)
-        following.append((*path[:2], path[2] + options[0].distance, *path[3:]))
+        following.append(_with_fixed(path, options[0]))
     paths = following
-  paths.sort(key=_rank)
-  closed = [(path[0], path[1] + (path[6] != -1), path[2], path[7]) for path in paths[:BEAM]]
+  closed = [(path[0], path[1] + (path[6] != -1), path[2], path[7]) for path in _best(paths)]
   link = min(closed, key=_rank)[3]  # the first of equal ones, as of a stable sort
   chosen = []
   while link:
@@ -140,16 +118,44 @@ def _search(matches: Matches, fixed: dict[int, Match]) -> tuple[tuple[int, Match
   return tuple(reversed(chosen))
 
 
+def _best(paths: list[_Path]) -> list[_Path]:
+  """The beam, best first; of equal ones the first come first."""
+  if len(paths) > 1:
+    paths.sort(key=_rank)
+  return paths[:BEAM]
+
+
 def _extend(path: _Path, options: Sequence[_Option], following: list[_Path]) -> None:
   """Adds the path with each match that starts at a word, and without one."""
   matched, chunks, distance, used, used_reference, after, end, chosen = path
-  for option in options:
-    if not (used & option.used or used_reference & option.used_reference):
+  with_chunk = chunks + (end != -1)
+  for own, reference, words, apart, first, next_after, next_end, pair in options:
+    if not (used & own or used_reference & reference):
+      following.append(
+        (
+          matched - words,
+          chunks if first == end else with_chunk,
+          distance,
+          used | own,
+          used_reference | reference,
+          next_after,
+          next_end,
+          (pair, chosen),
+        )
+      )
       # METEOR adds a match's distance to the path without it, so only later ones have it.
-      following.append(option.added((*path[:2], distance, *path[3:])))
-      distance += option.distance
-  chunks += end != -1
-  following.append((matched, chunks, distance, used, used_reference, after + 1, -1, chosen))
+      distance += apart
+  following.append((matched, with_chunk, distance, used, used_reference, after + 1, -1, chosen))
+
+
+def _with_fixed(path: _Path, option: _Option) -> _Path:
+  """The path with a match that shares no word with another."""
+  matched, chunks, distance, used, used_reference, _, end, chosen = path
+  own, reference, words, apart, first, next_after, next_end, pair = option
+  chunks += end not in (-1, first)
+  used, used_reference = used | own, used_reference | reference
+  ends = next_after, next_end
+  return matched - words, chunks, distance + apart, used, used_reference, *ends, (pair, chosen)
 
 
 def _chunks(chosen: Sequence[tuple[int, Match]]) -> int:

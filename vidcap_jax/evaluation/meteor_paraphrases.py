@@ -44,17 +44,20 @@ class Paraphrases:
         place += self._add(text, place, filled)
     self._known = {other for found in self.entries.values() for other in found}
     # Of the phrases that start with two words, the words of the longest.
-    self._longest: dict[str, int] = {}
+    self._longest: dict[tuple[str, str], int] = {}
     for phrase in self._known:
-      first = phrase.split(' ')
-      head = ' '.join(first[:2])
-      self._longest[head] = max(len(first), self._longest.get(head, 0))
+      first, *others = phrase.split(' ')
+      if others:
+        start = first, others[0]
+        self._longest[start] = max(len(others) + 1, self._longest.get(start, 0))
 
   def _add(self, text: bytes, place: int, filled: np.ndarray) -> int:
     """Adds the entries of a part of the table; returns their number, with those left out."""
-    starts, ends, hashes = _lines(text)
+    starts, ends = _lines(text)
+    words = _words(text)
     for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
-      for i in np.flatnonzero(filled[hashes[mine::3]]).tolist():
+      hashes = _hashes(words, starts[mine::3], ends[mine::3])
+      for i in np.flatnonzero(filled[hashes]).tolist():
         own = text[starts[3 * i + mine] : ends[3 * i + mine]]
         others = text[starts[3 * i + other] : ends[3 * i + other]]
         if own in self._phrases and self._words.issuperset(others.split(b' ')):
@@ -66,10 +69,10 @@ class Paraphrases:
     """Where captions, such as the references of a video, have phrases that are in entries."""
     found: dict[str, list[Occurrence]] = {}
     for number, words in enumerate(captions):
-      for start, word in enumerate(words):
-        if word in self._known:
-          found.setdefault(word, []).append((number, start, 1))
-        longest = self._longest.get(' '.join(words[start : start + 2]), 1)
+      for start, pair in enumerate(zip(words, (*words[1:], ''), strict=True)):
+        if pair[0] in self._known:
+          found.setdefault(pair[0], []).append((number, start, 1))
+        longest = self._longest.get(pair, 1)
         for end in range(start + 2, min(start + longest, len(words)) + 1):
           phrase = ' '.join(words[start:end])
           if phrase in self._known:
@@ -84,16 +87,29 @@ class Paraphrases:
 def _buckets(phrases: Collection[bytes]) -> np.ndarray:
   """Whether a phrase has a hash: (2 ** _HASH_BITS,) bool."""
   filled = np.zeros(1 << _HASH_BITS, bool)
-  filled[_lines(b''.join(phrase + b'\n' for phrase in phrases))[2]] = True
+  text = b''.join(phrase + b'\n' for phrase in phrases)
+  filled[_hashes(_words(text), *_lines(text))] = True
   return filled
 
 
-def _lines(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Starts, ends and hashes of lines, which depend on their length and first and last 8 bytes."""
+def _lines(text: bytes) -> tuple[np.ndarray, np.ndarray]:
+  """Starts and ends of lines."""
   ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord('\n'))
-  starts = np.concatenate([[0], ends[:-1] + 1])[: len(ends)]
-  padded = text + bytes(8)
-  words = np.ndarray((len(text) + 1,), '<u8', padded, strides=(1,))  # the 8 bytes at each place
+  return np.concatenate([[0], ends[:-1] + 1])[: len(ends)], ends
+
+
+def _words(text: bytes) -> np.ndarray:
+  """The 8 bytes at each place, with zeros after the end."""
+  return np.ndarray((len(text) + 1,), '<u8', text + bytes(8), strides=(1,))
+
+
+def _hashes(words: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+  """Hashes of lines, which depend on their length and first and last 8 bytes.
+
+  Args:
+    words: of ``_words``.
+    starts, ends: of the lines.
+  """
   lengths = ends - starts
   # Of shorter lines all bytes, and zeros after them.
   kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> (8 * (8 - np.minimum(lengths, 8))).astype(np.uint64)
@@ -103,7 +119,7 @@ def _lines(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   mixed = first * np.uint64(0x9E3779B97F4A7C15) ^ last * np.uint64(0xC2B2AE3D27D4EB4F)
   mixed = (mixed ^ mixed >> np.uint64(29)) * np.uint64(0xBF58476D1CE4E5B9)
   mixed += lengths.astype(np.uint64) * np.uint64(0x94D049BB133111EB)
-  return starts, ends, (mixed >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
+  return (mixed >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
 
 
 def _whole_entries(file: IO[bytes]) -> Iterator[bytes]:
@@ -112,7 +128,7 @@ def _whole_entries(file: IO[bytes]) -> Iterator[bytes]:
   rest = b''
   while block := file.read(_BLOCK):
     text = rest + decompress.decompress(block)
-    lines = text.count(b'\n')
+    lines = np.count_nonzero(np.frombuffer(text, np.uint8) == ord('\n'))  # faster than bytes.count
     end = len(text)
     for _ in range(lines % 3 + 1):  # without the unfinished entry
       end = text.rindex(b'\n', 0, end)

@@ -37,15 +37,21 @@ def test_occurrences(table):
   assert found['participate in'] == [(2, 1, 2)]
 
 
+def lines_and_hashes(text: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  starts, ends = meteor_paraphrases._lines(text)
+  hashes = meteor_paraphrases._hashes(meteor_paraphrases._words(text), starts, ends)
+  return starts, ends, hashes
+
+
 def test_lines_of_any_length_are_found_by_their_hash():
   lines = [b'', b'a', b'abcdefg', b'abcdefgh', b'abcdefghi', b'a' * 40, b'', b'b']
-  starts, ends, hashes = meteor_paraphrases._lines(b''.join(line + b'\n' for line in lines))
+  starts, ends, hashes = lines_and_hashes(b''.join(line + b'\n' for line in lines))
   assert (ends - starts).tolist() == [len(line) for line in lines]
   assert hashes[0] == hashes[6]
   assert len(set(hashes.tolist())) == 7
   for line, expected in zip(lines, hashes, strict=True):
     other = b'x\n' + line + b'\nabc\n'  # the same after other text
-    assert meteor_paraphrases._lines(other)[2][1] == expected
+    assert lines_and_hashes(other)[2][1] == expected
 
 
 def test_entries_are_whole_in_blocks_of_any_size(monkeypatch, tmp_path):
