@@ -115,6 +115,16 @@ def short_config(data: str) -> ConfigDict:
   return small_config(data, epochs=1.5)
 
 
+def staged_config(data: str, order=('first', 'second'), **stages) -> ConfigDict:
+  """As ``small_config`` with 4 steps in each of several stages, given as their changes."""
+  config = small_config(data, epochs=2.0)
+  with config.unlocked():
+    config.order = order
+    config.stages = ConfigDict(stages)
+  config.checkpoint.keep = 9
+  return config
+
+
 def fused_config(data) -> ConfigDict:
   """Two captioners and an embedding, a few steps each; the result is their fusion."""
   config = small_config(data, epochs=2.0)

@@ -11,7 +11,7 @@ from tests import tiny
 from vidcap_jax import files
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.training import experiment
+from vidcap_jax.training import experiment, saved_config
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
@@ -87,16 +87,16 @@ def test_error_names_damaged_json(tmp_path):
 def test_config_and_stages_in_a_bucket(bucket):
   workdir = epath.Path('gs://runs/two')
   config = tiny.get_config('data')
-  experiment.check_config(config, workdir)
+  saved_config.check_config(config, workdir)
   assert json.loads((workdir / 'config.json').read_text())['data']['dir'] == 'data'
   files.write_json(workdir / 'stages.json', {'xe': {'steps': 3}})
   assert restore.finished_stages(workdir) == {'xe': {'steps': 3}}
   (workdir / 'checkpoints' / 'xe' / '3').mkdir(parents=True)
   config.mesh.model = 2  # other devices, the same run
-  experiment.check_config(config, workdir)
+  saved_config.check_config(config, workdir)
   config.seed = 1
-  with pytest.raises(DataError, match='gs://runs/two was made with another config'):
-    experiment.check_config(config, workdir)
+  with pytest.raises(DataError, match='gs://runs/two .*\n.*config.seed'):
+    saved_config.check_config(config, workdir)
   assert bucket.names() == ['/runs/two/config.json', '/runs/two/stages.json']
 
 

@@ -10,7 +10,7 @@ from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import retrieval
-from vidcap_jax.files import absolute
+from vidcap_jax.files import absolute, read_json
 
 CAPTION_TASKS = ('train', 'fuse')  # the tasks of stages that make captions, or rank them
 
@@ -40,7 +40,9 @@ def folder_of(restored: Restored) -> epath.Path:
       f'{path} is not in WORKDIR/checkpoints/{stage}, so its results have no default folder; '
       'give one with --output=DIR'
     )
-  return folder(stage, restored.config, checkpoints.parent)
+  saved = checkpoints.parent / 'config.json'  # the run may have got further stages since then
+  config = ConfigDict(read_json(saved)) if saved.is_file() else restored.config
+  return folder(stage, config, checkpoints.parent)
 
 
 def versions() -> dict[str, str]:

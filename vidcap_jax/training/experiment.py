@@ -14,10 +14,10 @@ from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import results
-from vidcap_jax.files import check_output, locked, read_json, wait_for, write_json
+from vidcap_jax.files import check_output, locked, write_json
 from vidcap_jax.inference import rerank
 from vidcap_jax.models import sharding
-from vidcap_jax.training import checks, key_frame_stage, run_summary, stage_scores
+from vidcap_jax.training import checks, key_frame_stage, run_summary, saved_config, stage_scores
 from vidcap_jax.training.ledger import Ledger
 from vidcap_jax.training.recipe import Recipe, prepare_data
 from vidcap_jax.training.stage import set_up
@@ -108,7 +108,7 @@ def _run_stages(
   recipe: Recipe | None,
   ledger: Ledger,
 ) -> dict[str, dict]:
-  config = check_config(config, workdir)
+  config = saved_config.check_config(config, workdir)
   check_sources(config, workdir)
   config = config.copy_and_resolve_references()
   rendered = not config.data.dir
@@ -274,54 +274,6 @@ def stage_config(config: ConfigDict, stage: str) -> ConfigDict:
   sharding.check_choice(merged.mesh.params)
   sharding.check_optimizer_choice(merged.mesh.get('optimizer', 'as_params'))
   return merged
-
-
-# Settings that may change when a run is resumed, as they change no result.
-RESUMABLE_OVERRIDES = (
-  *('source', 'mesh.', 'data.cache', 'data.threads', 'data.workers', 'log.', 'checkpoint.'),
-  *('eval.splits', 'runtime.check_nans', 'runtime.compilation_cache'),
-)
-
-
-def check_config(config: ConfigDict, workdir: epath.Path) -> ConfigDict:
-  """Saves the config in a workdir without checkpoints; compares it with the saved one in others.
-
-  Returns:
-    The config to run: of a workdir that an earlier version began, see ``config_diff.as_begun``.
-
-  Raises:
-    DataError: they differ; every differing key is listed.
-    UserError: on this machine the workdir is another folder than process 0's.
-  """
-  path = workdir / 'config.json'
-  current_config = config_diff.as_saved(config)
-  started = path.is_file() and any((workdir / 'checkpoints').glob('*/*'))
-  wait_for_all('config')  # every process has checked this before one writes
-  if not started and is_main():  # before the first checkpoint, settings may be corrected
-    write_json(path, current_config)
-  wait_for_all('config written')
-  wait_for(path)
-  if not started:
-    return config
-  saved_config = read_json(path)
-  config, replaced = config_diff.as_begun(config, saved_config)
-  if replaced:
-    _log(
-      f'{workdir} was begun by an earlier version and goes on as it has begun, without the changes '
-      f'since then of: {", ".join(replaced)}'
-    )
-  changed = config_diff.differences(saved_config, config_diff.as_saved(config))
-  changed = {k: v for k, v in changed.items() if not k.startswith(RESUMABLE_OVERRIDES)}
-  if changed:
-    lines = '\n'.join(
-      f'  config.{k}: {a!r} in the workdir, {b!r} now' for k, (a, b) in changed.items()
-    )
-    raise DataError(
-      f'{workdir} was made with another config; '
-      'use the same settings, or another --workdir, with '
-      f'--config.train.init_from={workdir} to go on from its parameters:\n{lines}'
-    )
-  return config
 
 
 def _log(text: str) -> None:

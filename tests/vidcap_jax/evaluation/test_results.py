@@ -1,6 +1,22 @@
-"""The text of results."""
+"""The folders and the text of results."""
+
+import json
+import types
+
+from etils import epath
+from ml_collections import ConfigDict
 
 from vidcap_jax.evaluation import results
+
+
+def test_a_stage_that_was_the_last_one_when_it_was_trained(tmp_path):
+  config = ConfigDict({'order': ('xe',), 'stages': {'xe': {}}})
+  path = epath.Path(tmp_path / 'checkpoints' / 'xe' / '4')
+  restored = types.SimpleNamespace(meta={'stage': 'xe'}, path=path, config=config)
+  assert results.folder_of(restored) == tmp_path / 'eval'
+  grown = {'order': ['xe', 'rl'], 'stages': {'xe': {}, 'rl': {}}}
+  (tmp_path / 'config.json').write_text(json.dumps(grown))
+  assert results.folder_of(restored) == tmp_path / 'eval' / 'xe'
 
 
 def test_each_split_has_a_table_of_the_stages():

@@ -1,10 +1,11 @@
-"""A split with a broken video."""
+"""A split with a broken video, and a finished run of two stages."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
+from tests import tiny
 from vidcap_jax.data.records import open_split
 from vidcap_jax.training import train_data
 
@@ -36,3 +37,12 @@ def with_inf(monkeypatch):
     return WithInf(source, 'v0') if split == 'train' else source
 
   monkeypatch.setattr(train_data, 'open_split', broken)
+
+
+@pytest.fixture(scope='session')
+def two_stages(tiny_data, tmp_path_factory):
+  """A config of two stages, and the workdir of a finished run of it."""
+  second = {'train': {'init_from': 'stage:first', 'epochs': 1.0}}
+  config = tiny.staged_config(tiny_data, first={}, second=second)
+  with tiny.without_java():
+    return config, tiny.run(config, tmp_path_factory.mktemp('stages') / 'work')
