@@ -25,7 +25,6 @@ from benchmarks import Row, add_json, report
 from vidcap_jax import command_errors
 from vidcap_jax.evaluation import comparison, intervals, metrics, scorers
 from vidcap_jax.evaluation.intervals import Statistics
-from vidcap_jax.evaluation.meteor import TIME_LIMIT
 
 WORDS = (
   *('a', 'the', 'man', 'woman', 'dog', 'cat', 'child', 'people', 'is', 'are', 'two', 'in', 'on'),
@@ -94,7 +93,7 @@ def _score(
   scored = scorers.SCORERS['numpy'](captions, references, metrics.METRICS)
   statistics = None
   if with_meteor:
-    with metrics.start_meteor('auto', TIME_LIMIT) as process:
+    with metrics.start_meteor() as process:
       corpus, videos, statistics = process.score_with_statistics(captions, references)
     scored['METEOR'] = corpus, np.array(videos)
   scored = dict(sorted(scored.items()))

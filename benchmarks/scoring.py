@@ -9,7 +9,6 @@ run, so that other load on the machine slows all of them; METEOR is started anew
 """
 
 import argparse
-import contextlib
 import random
 import sys
 import time
@@ -22,6 +21,7 @@ from vidcap_jax import command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import metrics
+from vidcap_jax.evaluation.programs import Programs
 
 GOAL = 1 / 3  # of pycocoevalcap's time
 TOLERANCE = 1e-9  # of a video's score
@@ -119,11 +119,8 @@ def our_scores(
     hypotheses, references: as for that.
     program: one of ``java.PROGRAMS``, for tokens and METEOR.
   """
-  with contextlib.ExitStack() as stack:
-    process = None
-    if program != 'auto':
-      process = stack.enter_context(metrics.start_meteor(program, 3600.0))
-    _, by_video = metrics.score(hypotheses, references, meteor_process=process, tokenizer=program)
+  programs = Programs(tokenizer=program, meteor=program, meteor_time_limit=3600.0)
+  _, by_video = metrics.score(hypotheses, references, programs=programs)
   names = next(iter(by_video.values()))
   return {name: np.array([scores[name] for scores in by_video.values()]) for name in names}
 

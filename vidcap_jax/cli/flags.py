@@ -11,6 +11,7 @@ from vidcap_jax import config_files
 from vidcap_jax.cli import pytorch_names
 from vidcap_jax.config_keys import all_keys, unknown_key
 from vidcap_jax.errors import UserError
+from vidcap_jax.evaluation.programs import CHOICES, KEYS
 from vidcap_jax.program_name import COMMAND, started_by_vidcap
 from vidcap_jax.training import section_defaults
 
@@ -109,6 +110,27 @@ DECODE = flags.DEFINE_multi_string(
   [],
   'evaluate, predict, export: changes a decoding setting, e.g. --decode=beam=3. Repeatable.',
 )
+TOKENIZER, METEOR, SCORERS = (
+  flags.DEFINE_enum(
+    name,
+    None,
+    CHOICES[name],
+    f"evaluate: what computes {what}, with the same values; default: the checkpoint's "
+    f'config.eval.{name}.',
+  )
+  for name, what in (
+    ('tokenizer', 'PTB tokens'),
+    ('meteor', 'METEOR'),
+    ('scorers', 'BLEU, ROUGE-L and CIDEr'),
+  )
+)
+EMBEDDING_MODEL = flags.DEFINE_string(
+  'embedding_model',
+  None,
+  "evaluate: folder of the encoder of RefEmbedding and BERTScore; default: the checkpoint's "
+  'config.eval.embedding_model.',
+)
+SCORING = (TOKENIZER, METEOR, SCORERS, EMBEDDING_MODEL)  # the keys of ``programs.KEYS``
 TOPOLOGY = flags.DEFINE_string(
   'topology',
   None,
@@ -183,7 +205,10 @@ NEEDED = {
 }
 READ = {
   'train': (PROFILE, PRINT_CONFIG),
-  'evaluate': (WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE, REPORT, VIDEOS),
+  'evaluate': (
+    *(WEIGHTS, FALLBACK, DATA, SPLIT, OUTPUT, DECODE, REPORT, VIDEOS),
+    *SCORING,
+  ),
   'predict': (WEIGHTS, DECODE, PICTURES, FRAME_RATE),
   'compile': (DATA, OUTPUT, STAGE, PROGRAMS, EFFORT, BATCH, COMPILE_TIMEOUT, REPORTS),
   'card': (DATA, SPLIT, OUTPUT),
@@ -207,6 +232,7 @@ _INSTEAD = {
     'decode': 'set --config.decode.KEY',
     'checkpoint': 'start from another run with --config.train.init_from',
     'output': 'name the folder with --workdir',
+    **{name: f'set --config.eval.{name}' for name in KEYS},
   },
   'evaluate': _OF_CHECKPOINT,
   'predict': {**_OF_CHECKPOINT, 'output': 'captions are printed, so redirect them: > FILE'},

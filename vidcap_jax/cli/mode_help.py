@@ -16,6 +16,7 @@ METAVARS = {
   'coordinator': 'HOST:PORT',
   'data': 'DIR',
   'decode': 'KEY=VALUE',
+  'embedding_model': 'DIR',
   'fallback': 'DIR',
   'frame_rate': 'N',
   'inputs': 'PATH[,PATH]',

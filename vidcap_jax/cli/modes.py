@@ -95,7 +95,10 @@ def evaluate_mode() -> int:
   _check_report_of(first, output)
   fallback = restore.restore(path, mesh, command_line.DECODE.value) if path else None
   data, split = command_line.DATA.value, command_line.SPLIT.value
-  report, folder = evaluate.evaluate_command(first, data, split, output, fallback, others, weights)
+  programs = {flag.name: flag.value for flag in command_line.SCORING}
+  report, folder = evaluate.evaluate_command(
+    first, data, split, output, fallback, others, weights, programs
+  )
   if is_main():
     shown = ' + '.join(str(path) for path in paths)
     print(f'{split}, {shown}: {results.summary(report)}\nwritten to {folder}', flush=True)

@@ -3,7 +3,7 @@
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from etils import epath
@@ -27,6 +27,7 @@ from vidcap_jax.evaluation import (
   submission,
 )
 from vidcap_jax.evaluation.constant import constant_baseline
+from vidcap_jax.evaluation.programs import Programs, of_config
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_output, write_json
 from vidcap_jax.inference.captioning import (
@@ -79,6 +80,7 @@ def evaluate(
   output: epath.Path,
   fallback: Restored | None = None,
   group: CaptionerGroup | None = None,
+  programs: Programs | None = None,
 ) -> dict:
   """Scores a checkpoint on a split and writes the results.
 
@@ -93,6 +95,7 @@ def evaluate(
       submission files.
     fallback: a checkpoint that captions the videos which lack the first one's features.
     group: an ensemble or late fusion whose first member is ``restored``; it makes the captions.
+    programs: that compute the scores; None: those of the checkpoint's config.
 
   Returns:
     The contents of metrics.json.
@@ -112,22 +115,25 @@ def evaluate(
   if fallback is not None:
     require_captioner(restored)
     require_captioner(fallback)
+  programs = programs or of_config(restored.config.eval)
   source = open_split(directory, split)
   data = Split(split, source, read_texts(source, restored.config.data.threads))
   if is_captioner(restored.module):
     caption = group.caption if group else captioner_of(restored, label=data.label)
-    report = _score_captions(members, caption, fallback, data, output)
+    report = _score_captions(members, caption, fallback, data, output, programs)
   else:
     report = _score_retrieval(restored, data)
   report |= group.report if group else {}
-  report |= _origin(restored, manifest, directory, data)
+  report |= _origin(restored, manifest, directory, data, programs)
   if mesh.is_main():
     output.mkdir(parents=True, exist_ok=True)
     write_json(output / 'metrics.json', report, ensure_ascii=False)
   return report
 
 
-def _origin(restored: Restored, manifest: Manifest, directory: str, data: Split) -> dict[str, Any]:
+def _origin(
+  restored: Restored, manifest: Manifest, directory: str, data: Split, programs: Programs
+) -> dict[str, Any]:
   """The part of metrics.json that says what was evaluated on what."""
   report = {
     'split': data.name,
@@ -146,13 +152,15 @@ def _origin(restored: Restored, manifest: Manifest, directory: str, data: Split)
     'versions': results.versions(),
   }
   if report['references']:
-    report['signature'] = str(_signature(restored, manifest, data))
+    report['signature'] = str(_signature(restored, manifest, data, programs))
   if restored.key_frames:
     report['key_frames'] = lacking(restored.key_frames, [v.video_id for v in data.videos])
   return report
 
 
-def _signature(restored: Restored, manifest: Manifest, data: Split) -> signature.Signature:
+def _signature(
+  restored: Restored, manifest: Manifest, data: Split, programs: Programs
+) -> signature.Signature:
   """The signature of the scores of a split."""
   references = {video.video_id: video.captions for video in data.videos}
   split, data_hash = data.name, manifest.hash
@@ -161,9 +169,14 @@ def _signature(restored: Restored, manifest: Manifest, data: Split) -> signature
     return signature.of_retrieval(
       references, split=split, data_hash=data_hash, vocabulary_hash=vocabulary_hash
     )
-  by_character, decode = restored.vocabulary.by_character, restored.config.decode.to_dict()
   return signature.of_captions(
-    references, by_character=by_character, split=split, data_hash=data_hash, decode=decode
+    references,
+    by_character=restored.vocabulary.by_character,
+    programs=programs,
+    encoder=programs.encoder(metrics.evaluated_metrics(restored.config.eval)),
+    split=split,
+    data_hash=data_hash,
+    decode=restored.config.decode.to_dict(),
   )
 
 
@@ -173,16 +186,19 @@ def _score_captions(
   fallback: Restored | None,
   data: Split,
   output: epath.Path,
+  programs: Programs,
 ) -> dict[str, Any]:
   """Captions a split, scores the captions, and writes both."""
   restored = members[0]
   references = None
   if any(video.captions for video in data.videos):
-    for note in metrics.java_notes():
+    programs.require(metrics.evaluated_metrics(restored.config.eval), '--')
+    for note in metrics.java_notes(programs):
       print(note, file=sys.stderr)
     references = metrics.prepare_references(
       {video.video_id: list(video.captions) for video in data.videos},
       by_character=restored.vocabulary.by_character,
+      programs=programs,
     )
   report: dict[str, Any] = {}
   # Before the work, as this raises if the fallback can't be used.
@@ -235,11 +251,12 @@ def _reference_scores(
   )
   try:
     hypotheses = {c['video_id']: c['caption'] for c in captions}
-    details = metrics.score_details(hypotheses, references)
+    names = metrics.evaluated_metrics(restored.config.eval)
+    details = metrics.score_details(hypotheses, references, names)
     candidate_scores = candidates.score(captions, references)
     constant = _constant(references, restored.meta['top_captions'])
   except metrics.MetricError as error:
-    advice = _how_to_score(path, data, references.by_character)
+    advice = _how_to_score(path, data, references)
     raise metrics.MetricError(f'{error}\n{advice}') from error
   counts = {'different_references': references.different} if references.different else {}
   ends = intervals.score_intervals(intervals.statistics_of(details))
@@ -264,11 +281,12 @@ def _external_data(models: Sequence[Restored]) -> list[str]:
   return [*sorted(networks), *sorted(words)]
 
 
-def _how_to_score(captions: epath.Path, data: Split, by_character: bool) -> str:
+def _how_to_score(captions: epath.Path, data: Split, references: metrics.References) -> str:
   """The command that scores a file of captions."""
   command = ['python', '-m', 'vidcap_jax.evaluation.metrics', f'--hypotheses={captions}']
   command += [f'--references={data.source.directory}', f'--split={data.name}']
-  command += ['--by_character'] if by_character else []
+  command += ['--by_character'] if references.by_character else []
+  command += [f'--{key}={value}' for key, value in references.programs.chosen().items()]
   return (
     f'the captions are in {captions}; score them with the following command, and '
     '--meteor_time_limit=SECONDS for more time or --metrics=BLEU,ROUGE_L,CIDEr without METEOR:\n'
@@ -308,8 +326,15 @@ def evaluate_command(
   fallback: Restored | None = None,
   others: Sequence[Restored] = (),
   weights: Sequence[float] | None = None,
+  programs: Mapping[str, str | None] | None = None,
 ) -> tuple[dict[str, Any], epath.Path]:
   """``evaluate`` with the default data set and folder, as ``--mode=evaluate`` does.
+
+  Args:
+    restored, directory, split, output, fallback: of ``evaluate``; None: the defaults.
+    others: further checkpoints of an ensemble.
+    weights: of an ensemble; None: equal weights.
+    programs: options of ``Programs`` in place of those of the checkpoint's config.
 
   Returns:
     The contents of metrics.json, and the folder that it was written to.
@@ -327,4 +352,5 @@ def evaluate_command(
   members = (restored, *others)
   label = f'captioning {split}'
   group = ensemble_of(members, weights, label=label) if others else None
-  return evaluate(restored, directory, split, folder, fallback, group), folder
+  chosen = of_config(restored.config.eval).changed(programs or {})
+  return evaluate(restored, directory, split, folder, fallback, group, chosen), folder

@@ -39,7 +39,10 @@ def choose_program(option: str, value: str) -> str:
   if value not in PROGRAMS:
     raise ConfigError(f'{option}: unknown {value!r}; known: {", ".join(PROGRAMS)}')
   if value == 'java':
-    require_java()
+    try:
+      require_java()
+    except MetricError as error:
+      raise MetricError(f'{option}=java: {error}') from None
   return value if value != 'auto' else 'java' if find_java() else 'python'
 
 

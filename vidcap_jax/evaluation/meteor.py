@@ -10,21 +10,49 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import IO
+from typing import IO, Protocol, Self
 
 import numpy as np
 
 from vidcap_jax.counts import counted
 from vidcap_jax.evaluation import java
+from vidcap_jax.evaluation.programs import METEOR_SECONDS
 from vidcap_jax.progress import progress
 
-TIME_LIMIT = 900.0
+TIME_LIMIT = METEOR_SECONDS
 MEMORY = '-Xmx2G'
 
 # Parameters for English: the weights of precision, of fragments and of content words, the exponent
 # of fragments, and the weights of matches by exact word, stem, synonym and paraphrase.
 _PRECISION, _FRAGMENTS, _CONTENT, _POWER = 0.85, 0.6, 0.75, 0.2
 _STAGES = np.array([1.0, 0.6, 0.8, 0.6])
+
+
+class MeteorProgram(Protocol):
+  """METEOR, in Java or in Python, for a ``with`` statement."""
+
+  def __enter__(self) -> Self: ...
+
+  def __exit__(self, *unused) -> None: ...
+
+  def score_with_statistics(
+    self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
+  ) -> tuple[float, list[float], np.ndarray]:
+    """The corpus score, one score per video, and what both are computed from.
+
+    Args:
+      hypotheses: one tokenised caption per video.
+      references: each video's tokenised references, in the same order.
+      label: of a progress line over the videos, on stderr; '' shows none.
+
+    Returns:
+      The last are statistics (N, 23) of the videos, see ``score_of_statistics``, of the reference
+      with the best score.
+
+    Raises:
+      MetricError: METEOR failed or ran over its time limit; a process of its own has ended then.
+    """
+    ...
 
 
 class Meteor:
@@ -52,7 +80,7 @@ class Meteor:
     )
     self._end = weakref.finalize(self, _end, self._process, self._stderr)
 
-  def __enter__(self) -> 'Meteor':
+  def __enter__(self) -> Self:
     return self
 
   def __exit__(self, *unused) -> None:
@@ -72,19 +100,7 @@ class Meteor:
   def score_with_statistics(
     self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
   ) -> tuple[float, list[float], np.ndarray]:
-    """The corpus score, one score per video, and what both are computed from.
-
-    Args:
-      hypotheses: one tokenised caption per video.
-      references: each video's tokenised references, in the same order.
-      label: of a progress line over the videos, on stderr; '' shows none.
-
-    Returns:
-      The last are statistics (N, 23) of the videos, see ``score_of_statistics``.
-
-    Raises:
-      MetricError: METEOR failed or ran over the time limit; the process has ended then.
-    """
+    """See ``MeteorProgram``."""
     began = time.monotonic()
     timer = threading.Timer(self.time_limit, self._process.kill)
     timer.daemon = True

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -49,9 +50,9 @@ def _processors() -> int:
 
 
 class PythonMeteor:
-  """METEOR without Java, with the interface of ``meteor.Meteor``."""
+  """METEOR without Java, a ``meteor.MeteorProgram``."""
 
-  def __enter__(self) -> 'PythonMeteor':
+  def __enter__(self) -> Self:
     return self
 
   def __exit__(self, *unused) -> None:
@@ -60,17 +61,7 @@ class PythonMeteor:
   def score_with_statistics(
     self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], label: str = ''
   ) -> tuple[float, list[float], np.ndarray]:
-    """The corpus score, one score per video, and what both are computed from.
-
-    Args:
-      hypotheses: one tokenised caption per video.
-      references: each video's tokenised references, in the same order.
-      label: of a progress line over the videos, on stderr; '' shows none.
-
-    Returns:
-      The last are statistics (N, 23) of the videos, see ``meteor.score_of_statistics``, of the
-      reference with the best score.
-    """
+    """See ``meteor.MeteorProgram``."""
     best = _best_in_parallel(hypotheses, references, label)
     scores = meteor.score_of_statistics(best)
     return float(meteor.score_of_statistics(best.sum(axis=0))), scores.tolist(), best

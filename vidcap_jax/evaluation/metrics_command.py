@@ -13,11 +13,10 @@ from vidcap_jax import command_arguments, command_errors
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import clip_score, meteor, scoring
+from vidcap_jax.evaluation import clip_score, scoring
 from vidcap_jax.evaluation.intervals import Interval
-from vidcap_jax.evaluation.java import PROGRAMS
 from vidcap_jax.evaluation.metrics import METRICS, Scores
-from vidcap_jax.evaluation.scorers import SCORERS
+from vidcap_jax.evaluation.programs import CHOICES, METEOR_SECONDS, Programs
 from vidcap_jax.files import check_output
 from vidcap_jax.program_name import program_name
 
@@ -46,13 +45,13 @@ def make_parser() -> argparse.ArgumentParser:
   parser.add_argument(
     '--meteor_time_limit',
     type=float,
-    default=meteor.TIME_LIMIT,
+    default=METEOR_SECONDS,
     metavar='SECONDS',
     help='time limit of METEOR (default: %(default).0f)',
   )
   parser.add_argument(
     '--scorers',
-    choices=tuple(SCORERS),
+    choices=CHOICES['scorers'],
     default='numpy',
     help='programs for BLEU, ROUGE-L and CIDEr, which agree to 1e-9 (default: %(default)s)',
   )
@@ -67,7 +66,7 @@ def make_parser() -> argparse.ArgumentParser:
   for flag, what in (('--tokenizer', 'PTB tokenizing'), ('--meteor', 'METEOR')):
     parser.add_argument(
       flag,
-      choices=PROGRAMS,
+      choices=CHOICES[flag.removeprefix('--')],
       default='auto',
       help=f'what computes {what}, with the same result (default: java if there is one, or python)',
     )
@@ -139,8 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   arguments_given = command_arguments.parse(make_parser(), arguments)
   logging.basicConfig(format='%(message)s')
-  names = [field.name for field in dataclasses.fields(scoring.Options)]
-  options = scoring.Options(**{name: getattr(arguments_given, name) for name in names})
+  given = vars(arguments_given)
+  programs = Programs(**{name: given[name] for name in _fields(Programs)})
+  others = {name: given[name] for name in _fields(scoring.Options) if name != 'programs'}
+  options = scoring.Options(programs=programs, **others)
   outputs = {'--json': arguments_given.json, '--per_video': arguments_given.per_video}
   log = functools.partial(print, file=sys.stderr)
   for flag, file in outputs.items():
@@ -150,6 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _compare(arguments_given, options, log)
   else:
     _score(arguments_given, options, log)
+
+
+def _fields(options: type) -> list[str]:
+  return [field.name for field in dataclasses.fields(options)]
 
 
 def _compare(

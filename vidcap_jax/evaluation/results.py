@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
-from vidcap_jax.evaluation import retrieval
+from vidcap_jax.evaluation import embedding_score, retrieval
 from vidcap_jax.files import absolute, read_json
 
 CAPTION_TASKS = ('train', 'fuse')  # the tasks of stages that make captions, or rank them
@@ -67,7 +67,10 @@ def summary(report: Mapping) -> str:
     return f'{counted(report["videos"], "video")}, no captions to retrieve'
   lines = []
   if report['references']:
-    names = ('BLEU_1', 'BLEU_2', 'BLEU_3', 'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'constant_CIDEr')
+    names = (
+      *(f'BLEU_{n}' for n in range(1, 5)),
+      *('METEOR', 'ROUGE_L', 'CIDEr', *embedding_score.SCORES, 'constant_CIDEr'),
+    )
     lines.append('  '.join(f'{name} {report[name]:.4f}' for name in names if name in report))
     if 'oracle_CIDEr' in report:
       lines.append(

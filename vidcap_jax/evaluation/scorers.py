@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import ngram_scores, rouge
 
 
@@ -55,9 +54,3 @@ def _pycocoevalcap_scores(
 
 # The programs that compute BLEU, ROUGE-L and CIDEr, by name; they agree to 1e-9 for each video.
 SCORERS = {'numpy': _numpy_scores, 'pycocoevalcap': _pycocoevalcap_scores}
-
-
-def check_scorers(name: str) -> None:
-  """Raises ConfigError unless the name is a key of ``SCORERS``."""
-  if name not in SCORERS:
-    raise ConfigError(f'unknown scorers: {name!r}; known: {", ".join(SCORERS)}')

@@ -11,19 +11,15 @@ import numpy as np
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError, first_few
-from vidcap_jax.evaluation import clip_score, embedding_score, meteor, signature
+from vidcap_jax.evaluation import clip_score, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
-from vidcap_jax.evaluation.java import choose_program
-from vidcap_jax.evaluation.meteor_python import choose_meteor
 from vidcap_jax.evaluation.metrics import (
   ALL_METRICS,
   METRICS,
   ScoreDetails,
   Scores,
-  check_hypotheses,
   check_metrics,
-  check_references,
   different_note,
   java_notes,
   prepare_references,
@@ -31,7 +27,8 @@ from vidcap_jax.evaluation.metrics import (
   split_words,
   start_meteor,
 )
-from vidcap_jax.evaluation.scorers import check_scorers
+from vidcap_jax.evaluation.programs import Programs
+from vidcap_jax.evaluation.score_inputs import check_hypotheses, check_references
 from vidcap_jax.evaluation.signature import Signature
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_input
@@ -51,11 +48,7 @@ class Options:
   format: str | None = None
   language: str | None = None
   by_character: bool = False
-  meteor_time_limit: float = meteor.TIME_LIMIT
-  scorers: str = 'numpy'
-  tokenizer: str = 'auto'
-  meteor: str = 'auto'
-  embedding_model: str = ''
+  programs: Programs = Programs()
   clip_model: str = ''
   videos: str = ''
   clip_frames: int = clip_score.FRAMES
@@ -65,11 +58,6 @@ class Options:
   def clip_metrics(self) -> list[str]:
     """The metrics that need CLIP and the videos."""
     return [name for name in clip_score.METRICS if name in self.metrics]
-
-  @property
-  def embedding_metrics(self) -> list[str]:
-    """The metrics that need a sentence encoder."""
-    return [name for name in embedding_score.METRICS if name in self.metrics]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +98,7 @@ def score_captions(
   Raises:
     DataError: files that can't be read, videos that don't fit together, or scores that will not
       have the signature of the options.
-    ConfigError: an unknown metric, unknown scorers, or a signature of another form.
+    ConfigError: an unknown metric, or a signature of another form.
     MetricError: a scoring program failed, or there is no Java where the options ask for it.
   """
   wanted = _checked({'--hypotheses': hypotheses}, references, options)
@@ -162,12 +150,8 @@ def _checked(
         flag = flag.partition(',')[0]
         raise UserError(f'{flag}={os.fspath(path)}: a folder; give a file of captions in it')
   check_metrics(options.metrics, KNOWN_METRICS)
-  check_scorers(options.scorers)
   wanted = None if options.signature is None else signature.read(options.signature)
-  choose_program('--tokenizer', options.tokenizer)
-  choose_program('--meteor', options.meteor)
-  if options.embedding_metrics:
-    embedding_score.load_encoder(options.embedding_model)
+  options.programs.require(options.metrics, '--')
   if options.clip_metrics:
     clip_score.check(options.clip_model, options.videos, options.clip_frames)
   return wanted
@@ -199,7 +183,7 @@ def _score(
   own_signature = _signature_of(references, by_video, options)
   if wanted is not None:
     signature.check(wanted, own_signature, log)
-  for note in java_notes() if 'auto' in (options.tokenizer, options.meteor) else ():
+  for note in java_notes(options.programs):
     log(note)
   split = functools.partial(split_words, by_character=options.by_character)
   for note in zero_notes(list(by_video.values()), options.metrics, split):
@@ -208,11 +192,9 @@ def _score(
   with contextlib.ExitStack() as stack:
     process = None
     if 'METEOR' in options.metrics:  # it starts while references are tokenised
-      program = choose_meteor(options.meteor, by_video.values())
-      process = start_meteor(program, options.meteor_time_limit)
-      stack.enter_context(process)
+      process = stack.enter_context(start_meteor(options.programs, by_video.values()))
     prepared = prepare_references(
-      by_video, by_character=options.by_character, tokenizer=options.tokenizer
+      by_video, by_character=options.by_character, programs=options.programs
     )
     if prepared.different:
       log(different_note(prepared))
@@ -225,8 +207,6 @@ def _score(
         prepared,
         [name for name in options.metrics if name in ALL_METRICS],
         meteor_process=process,
-        scorers=options.scorers,
-        embedding_model=options.embedding_model,
       )
       for captions in systems
     ]
@@ -264,9 +244,6 @@ def _signature_of(
   references: PathLike | References, by_video: Mapping[str, Sequence[str]], options: Options
 ) -> Signature:
   data_set = not isinstance(references, Mapping) and os.path.isdir(references)
-  encoder = None
-  if options.embedding_metrics:
-    encoder = embedding_score.load_encoder(options.embedding_model)
   clip = ''
   if options.clip_metrics:
     digest = clip_score.load_model(options.clip_model).digest
@@ -274,10 +251,8 @@ def _signature_of(
   return signature.of_captions(
     by_video,
     by_character=options.by_character,
-    scorers=options.scorers,
-    tokenizer=options.tokenizer,
-    meteor=options.meteor,
-    encoder=encoder,
+    programs=options.programs,
+    encoder=options.programs.encoder(options.metrics),
     clip=clip,
     split=options.split or '',
     data_hash=read_manifest(references).hash if data_set and not options.format else '',

@@ -23,6 +23,7 @@ from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import ptb_tokenizer
 from vidcap_jax.evaluation.java import choose_program, sanitise
 from vidcap_jax.evaluation.meteor_python import choose_meteor
+from vidcap_jax.evaluation.programs import DEFAULTS, Programs
 from vidcap_jax.evaluation.sentence_encoder import SentenceEncoder
 from vidcap_jax.files import check_input, read_json
 
@@ -171,9 +172,7 @@ def of_captions(
   references: Mapping[str, Sequence[str]],
   *,
   by_character: bool = False,
-  scorers: str = 'numpy',
-  tokenizer: str = 'auto',
-  meteor: str = 'auto',
+  programs: Programs = DEFAULTS,
   encoder: SentenceEncoder | None = None,
   clip: str = '',
   split: str = '',
@@ -185,8 +184,7 @@ def of_captions(
   Args:
     references: each video's captions, before tokenising.
     by_character: whether Chinese is compared by character.
-    scorers: a key of ``scorers.SCORERS``.
-    tokenizer, meteor: each one of ``java.PROGRAMS``.
+    programs: that compute the scores.
     encoder: of sentences; None without RefEmbedding and BERTScore.
     clip: the field of CLIP's model and frames; '' without CLIPScore and RefCLIPScore.
     split: its name; '' where it has none.
@@ -195,8 +193,8 @@ def of_captions(
   """
   return Signature(
     **_counts(references),
-    tok=tokenizer_name(by_character, tokenizer),
-    scorers=_scorers(scorers, choose_meteor(meteor, references.values())),
+    tok=tokenizer_name(by_character, programs.tokenizer),
+    scorers=_scorers(programs.scorers, choose_meteor(programs.meteor, references.values())),
     df='references',
     encoder=encoder.name if encoder else '',
     emb=encoder.weights_hash[:HASH_DIGITS] if encoder else '',

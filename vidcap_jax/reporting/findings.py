@@ -32,7 +32,7 @@ def unsaid_words(
   Returns:
     unsaid: the words that the model knows; unknown: those that it does not.
   """
-  tokens = metrics.tokenize(list(captions), references.by_character, references.tokenizer)
+  tokens = metrics.tokenize(list(captions), references.by_character, references.programs.tokenizer)
   said = {word for caption in tokens for word in caption.split()}
   counts = collections.Counter(
     word

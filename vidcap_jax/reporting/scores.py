@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vidcap_jax.evaluation import meteor, metrics
+from vidcap_jax.evaluation import metrics
 from vidcap_jax.evaluation.comparison import Difference, compare
 from vidcap_jax.evaluation.intervals import Interval, Statistics, score_intervals, statistics_of
 from vidcap_jax.reporting.evaluations import DataSplit, Evaluation
@@ -55,7 +55,7 @@ def score(
       Scored(_saved(each.metrics), dict(each.metrics.get('intervals', {}))) for each in evaluations
     ]
   found = []
-  with metrics.start_meteor('auto', meteor.TIME_LIMIT) as process:
+  with metrics.start_meteor() as process:
     for evaluation in evaluations:
       log(f'scoring {len(references.captions)} captions of {evaluation.label} for each video')
       hypotheses = {id_: evaluation.hypotheses[id_] for id_ in references.captions}

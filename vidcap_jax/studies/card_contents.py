@@ -12,7 +12,7 @@ from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import meteor, metrics, results
+from vidcap_jax.evaluation import metrics, results
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.files import read_json
 from vidcap_jax.studies import results_baselines, results_rows
@@ -148,7 +148,7 @@ def _with_scores(
   if not captions:
     return card
   intervals, weakness = {}, None
-  with metrics.start_meteor('auto', meteor.TIME_LIMIT) as process:
+  with metrics.start_meteor() as process:
     for split, hypotheses in captions.items():
       log(f'scoring {counted(len(hypotheses), "caption")} of {split} for each video')
       videos = read_texts(open_split(directory, split))

@@ -35,7 +35,7 @@ from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.decoding.unroll import Captions
 from vidcap_jax.distributed import mesh
 from vidcap_jax.errors import ConfigError, DataError
-from vidcap_jax.evaluation import evaluate, meteor, metrics
+from vidcap_jax.evaluation import evaluate, metrics
 from vidcap_jax.files import check_output
 from vidcap_jax.inference import captioning
 from vidcap_jax.models.layers.attention import Edit
@@ -169,7 +169,7 @@ def measure(
   with contextlib.ExitStack() as stack:
     process = None
     if 'METEOR' in metric_names:
-      process = metrics.start_meteor('auto', meteor.TIME_LIMIT)
+      process = metrics.start_meteor()
       stack.enter_context(process)
 
     def scores_at(ratios: Mapping[str, float]) -> dict[str, float]:

@@ -24,7 +24,8 @@ from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import meteor, metrics, results, signature
+from vidcap_jax.evaluation import metrics, results, signature
+from vidcap_jax.evaluation.meteor import MeteorProgram
 from vidcap_jax.evaluation.nearest import nearest_captions
 from vidcap_jax.evaluation.swapped import swap_features
 from vidcap_jax.files import read_json, write_json
@@ -66,7 +67,7 @@ def collect(rows: Sequence[Row], compute: bool, log: Callable[[str], None]) -> B
   if not compute:
     return found
   with contextlib.ExitStack() as stack:
-    process: list[metrics.AnyMeteor] = []
+    process: list[MeteorProgram] = []
     for (row, member, split), scores in zip(pairs, kept):
       wanted = _wanted(found, member, split, scores)
       if not wanted:
@@ -74,7 +75,7 @@ def collect(rows: Sequence[Row], compute: bool, log: Callable[[str], None]) -> B
       try:
         sources = _open(member, split)
         if not process:
-          process.append(metrics.start_meteor('auto', meteor.TIME_LIMIT))
+          process.append(metrics.start_meteor())
           stack.enter_context(process[0])
         log(f'{row.name}, {member.stage}, {split}: scoring {", ".join(wanted)}')
         scores = {**scores, **_compute(sources, member, split, wanted, process[0])}
@@ -148,7 +149,7 @@ def _compute(
   member: Trained,
   split: str,
   wanted: Sequence[str],
-  process: metrics.AnyMeteor,
+  process: MeteorProgram,
 ) -> dict[str, dict[str, Any]]:
   """Name -> what the baseline is of, and its scores."""
   restored, source, training = sources

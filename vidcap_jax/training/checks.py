@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 from vidcap_jax import config_keys, models, objectives
 from vidcap_jax.decoding.decode import check_decode
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation import programs
 from vidcap_jax.evaluation.retrieve import check_metric
 from vidcap_jax.inference import rerank
 from vidcap_jax.models.captioner import is_captioner
@@ -54,6 +55,7 @@ def check_settings(config: ConfigDict, stage: str) -> None:
     module = models.build(config.model, _ANY_SIZE, config.train.dtype)
     check_training(config, module)
     check_scores(config.eval, module)
+  programs.of_config(config.eval)
   check_decode(config.decode)
 
 
@@ -68,17 +70,40 @@ def check_scores(settings: Mapping, module: nn.Module) -> None:
   if not is_captioner(module):
     check_metric(settings)  # eval.metrics is not read: there are no captions
     return
-  from vidcap_jax.evaluation.metrics import METRICS  # slow to import
+  from vidcap_jax.evaluation.metrics import ALL_METRICS, score_names  # slow to import
 
-  if unknown := [name for name in settings['metrics'] if name not in METRICS]:
-    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(METRICS)}')
-  bleu = [f'BLEU_{n}' for n in (1, 2, 3, 4)]
-  scores = [s for name in settings['metrics'] for s in (bleu if name == 'BLEU' else [name])]
+  if unknown := [name for name in settings['metrics'] if name not in ALL_METRICS]:
+    raise ConfigError(f'eval.metrics: unknown {unknown}; known: {", ".join(ALL_METRICS)}')
+  scores = score_names(settings['metrics'])
   if settings['metric'] not in scores:
     raise ConfigError(
       f'eval.metric {settings["metric"]!r} is not among the scores of eval.metrics: '
       + ', '.join(scores)
     )
+
+
+def check_programs(config: ConfigDict, *, evaluated: bool) -> None:
+  """Checks that the programs of ``eval`` are there, if the stage makes captions.
+
+  Args:
+    config: the stage's own.
+    evaluated: whether the stage's captions are scored at its end.
+
+  Raises:
+    MetricError: Java is asked for, and none works.
+    ConfigError, DataError: a sentence encoder is needed, and missing or can't be read.
+  """
+  validates = config.task == 'train'
+  if validates and not is_captioner(models.find(config.model.name)[1]):
+    return
+  from vidcap_jax.evaluation.metrics import evaluated_metrics  # slow to import
+
+  names = {
+    *(config.eval.metrics if validates else ()),
+    *(evaluated_metrics(config.eval) if evaluated else ()),
+  }
+  if names:
+    programs.of_config(config.eval).require(sorted(names), 'eval.')
 
 
 def check_types(config: ConfigDict) -> None:

@@ -69,6 +69,7 @@ def _run(
   began: float | None,
 ) -> dict[str, dict]:
   check_settings(config)
+  check_programs(config)
   if not config.seeds:
     return run_one_seed(config, workdir, mesh, recipe, began)
   if wrong := [seed for seed in config.seeds if not isinstance(seed, int)]:
@@ -182,6 +183,23 @@ def check_settings(config: ConfigDict) -> None:
     own_config = stage_config(config, name)
     try:
       checks.check_settings(own_config, name)
+    except UserError as error:
+      raise type(error)(f'stage {name!r}: {error}') from None
+
+
+def check_programs(config: ConfigDict) -> None:
+  """Checks that what ``eval`` asks for to compute scores is on the machine that scores.
+
+  Raises:
+    MetricError, ConfigError, DataError: naming the stage.
+  """
+  if not is_main():
+    return
+  scored = results.scored_stages(config) if config.eval.splits else []
+  for name in config.order:
+    own_config = stage_config(config, name)
+    try:
+      checks.check_programs(own_config, evaluated=name in scored)
     except UserError as error:
       raise type(error)(f'stage {name!r}: {error}') from None
 

@@ -21,6 +21,7 @@ from vidcap_jax.files import is_local, read_json, wait_for, write_json
 RESUMABLE_OVERRIDES = (
   *('source', 'mesh.', 'data.cache', 'data.threads', 'data.workers', 'log.', 'checkpoint.'),
   *('eval.splits', 'runtime.check_nans', 'runtime.compilation_cache'),
+  *('eval.tokenizer', 'eval.meteor', 'eval.scorers', 'eval.embedding_model'),
 )
 # Schedules whose rate at a step does not depend on the number of epochs.
 _OPEN_SCHEDULES = ('constant', 'step')

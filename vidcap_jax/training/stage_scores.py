@@ -13,6 +13,7 @@ from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.distributed.mesh import is_main
 from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import evaluate, results
+from vidcap_jax.evaluation.programs import of_config
 from vidcap_jax.files import read_json, write_json
 from vidcap_jax.inference import rerank
 from vidcap_jax.training.ledger import Ledger
@@ -65,7 +66,13 @@ def evaluate_stage(
         restored = group.members[0] if group else _restore(path, name, workdir, mesh)
         second = restore.restore(fallback, mesh) if fallback else None
         report = evaluate.evaluate(
-          restored, config.data.dir, split, folder / split, second, group or None
+          restored,
+          config.data.dir,
+          split,
+          folder / split,
+          second,
+          group or None,
+          of_config(stage_config.eval),
         )
       ledger.mark(f'scores of {name} on {split}')
     if is_main():

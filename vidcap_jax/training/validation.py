@@ -123,6 +123,7 @@ def _caption_validator(
 ) -> Validator:
   """params -> scores of the captions that a model makes; see ``make_validator``."""
   from vidcap_jax.evaluation import metrics
+  from vidcap_jax.evaluation.programs import of_config
 
   check_scores(config.eval, stage.module)
   vocabulary = stage.vocabulary
@@ -130,7 +131,9 @@ def _caption_validator(
   references = None
   if is_main():
     references = metrics.prepare_references(
-      {v.video_id: list(v.captions) for v in texts}, by_character=vocabulary.by_character
+      {v.video_id: list(v.captions) for v in texts},
+      by_character=vocabulary.by_character,
+      programs=of_config(config.eval),
     )
 
   def validate(params):

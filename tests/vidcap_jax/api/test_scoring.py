@@ -44,6 +44,14 @@ def test_scores_are_those_of_the_command(tmp_path, capsys):
   assert list(vc.score(HYPOTHESES, REFERENCES, metrics='CIDEr,BLEU'))[-1] == 'CIDEr'
 
 
+def test_the_programs_of_scores_are_keywords(monkeypatch):
+  monkeypatch.setattr('vidcap_jax.evaluation.meteor.Meteor', None)  # Java's is not started
+  names = {'tokenizer': 'python', 'meteor': 'python', 'scorers': 'pycocoevalcap'}
+  scores = vc.score(HYPOTHESES, REFERENCES, **names)
+  assert '|tok:ptb-3.4.1-python|scorers:meteor-python+pycocoevalcap' in scores.signature
+  assert 0 < scores['METEOR'] < 1
+
+
 def test_a_text_is_the_only_reference_of_a_video():
   single = {video_id: captions[0] for video_id, captions in REFERENCES.items()}
   listed = {video_id: [caption] for video_id, caption in single.items()}
@@ -59,6 +67,13 @@ def test_a_text_is_the_only_reference_of_a_video():
     (HYPOTHESES, {}, {}, 'references'),
     (HYPOTHESES, REFERENCES, {'metrics': ['BLUE']}, 'BLUE'),
     (HYPOTHESES, REFERENCES, {'signature': 'nrefs:9'}, '^[^-]*nrefs: 9 in signature, 2'),
+    (HYPOTHESES, REFERENCES, {'tokenizer': 'perl'}, '^tokenizer: .*perl.*auto, java, python'),
+    (HYPOTHESES, REFERENCES, {'scorers': 'nltk'}, '^scorers: .*nltk.*numpy, pycocoevalcap'),
+    (
+      *(HYPOTHESES, REFERENCES),
+      {'metrics': 'RefEmbedding', 'embedding_model': '/gone'},
+      '^embedding_model=/gone',
+    ),
     (HYPOTHESES, '/nowhere', {}, '/nowhere'),
     ('/nowhere', REFERENCES, {}, '/nowhere'),
     ([vc.Result('v1', error='damaged')], REFERENCES, {}, 'v1.*damaged'),
@@ -102,6 +117,23 @@ def test_a_split_is_evaluated_as_by_the_command(inside, tmp_path, command):
   assert scores.folder == tmp_path / 'python'
   assert scores.signature == scores['signature']
   assert scores.intervals['CIDEr'] == tuple(scores['intervals']['CIDEr'])
+
+
+def test_a_split_is_evaluated_by_other_programs(inside, tmp_path, command):
+  scores = vc.evaluate('runs/mine', output=tmp_path / 'python', meteor='python', scorers='numpy')
+  assert '|scorers:numpy+meteor-python+' in scores.signature
+  arguments = ('--mode=evaluate', '--checkpoint=runs/mine', f'--output={tmp_path}/main')
+  code, out, err = command(*arguments, '--meteor=python', '--tokenizer=python')
+  assert code == 0, err
+  assert '|tok:ptb-3.4.1-python|scorers:numpy+meteor-python+' in out
+  code, _, err = command(*arguments, '--meteor=perl')
+  assert code == 1
+  assert 'java' in err
+  code, _, err = command('--config=configs/quickstart.py', '--workdir=new', '--meteor=python')
+  assert code == 1
+  assert '--config.eval.meteor' in err
+  with pytest.raises(vc.UserError, match='^tokenizer.*perl'):
+    vc.evaluate('runs/mine', tokenizer='perl')
 
 
 def test_a_captioner_is_evaluated_with_other_settings(inside, tmp_path):

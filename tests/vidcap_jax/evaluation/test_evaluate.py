@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from etils import epath
 from ml_collections import ConfigDict
@@ -227,6 +228,56 @@ def test_from_the_command_line_on_one_device(tiny_run, restored, later, tmp_path
   here = captioning.captioner_of(restored)(source, [source[i].video_id for i in range(9)])
   there = read(workdir / 'eval' / 'test', 'captions.json')
   assert [c['caption'] for c in there] == [c['caption'] for c in here]
+
+
+def test_programs_are_those_of_the_checkpoint_or_those_that_are_given(restored, later, tmp_path):
+  config = restored.config.copy_and_resolve_references()
+  with config.unlocked():
+    config.eval.tokenizer, config.eval.meteor = 'python', 'python'
+  own = evaluate.evaluate(
+    dataclasses.replace(restored, config=config), later, 'test', tmp_path / 'a'
+  )
+  assert '|tok:ptb-3.4.1-python|scorers:numpy+meteor-python+' in own['signature']
+  with config.unlocked():
+    del config.eval.tokenizer, config.eval.meteor, config.eval.scorers, config.eval.embedding_model
+  older = dataclasses.replace(restored, config=config)
+  options = {'tokenizer': 'python', 'meteor': 'python', 'scorers': 'pycocoevalcap'}
+  given, _ = evaluate.evaluate_command(
+    older, later, 'test', str(tmp_path / 'b'), programs={**options, 'embedding_model': None}
+  )
+  assert '|tok:ptb-3.4.1-python|scorers:meteor-python+' in given['signature']
+  for name in ('BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr'):
+    assert given[name] == pytest.approx(own[name], abs=1e-9)
+
+
+def test_missing_programs_are_an_error_before_captions_are_made(
+  restored, later, tmp_path, monkeypatch
+):
+  monkeypatch.setattr('vidcap_jax.evaluation.java.find_java', lambda: None)
+  with pytest.raises(metrics.MetricError, match='--meteor=java'):
+    evaluate.evaluate_command(restored, later, 'test', str(tmp_path), programs={'meteor': 'java'})
+  assert not (tmp_path / 'captions.json').exists()
+
+
+def test_embeddings_are_scored_where_the_config_has_them(
+  restored, later, tmp_path, quick, monkeypatch
+):
+  class Encoder:
+    name, weights_hash = 'wheel-1.2', '0123456789abcdef'
+
+    def __call__(self, sentences):
+      return np.eye(len(sentences), dtype=np.float32)
+
+  monkeypatch.setattr('vidcap_jax.evaluation.embedding_score.load_encoder', lambda _: Encoder())
+  config = restored.config.copy_and_resolve_references()
+  with config.unlocked():
+    config.eval.metrics = ('CIDEr', 'RefEmbedding')
+  checkpoint = dataclasses.replace(restored, config=config)
+  report = evaluate.evaluate(checkpoint, later, 'test', tmp_path / 'out')
+  assert {'BLEU_4', 'METEOR', 'ROUGE_L', 'CIDEr', 'RefEmbedding'} <= report.keys()
+  assert 'RefEmbedding' in report['intervals']
+  assert '|encoder:wheel-1.2|emb:0123456789ab|' in report['signature']
+  assert f'RefEmbedding {report["RefEmbedding"]:.4f}' in results.summary(report)
 
 
 def test_a_checkpoint_made_before_some_settings(restored, tiny_data, tmp_path):

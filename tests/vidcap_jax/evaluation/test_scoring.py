@@ -53,7 +53,7 @@ def test_files_and_mappings_give_the_same(tmp_path):
   ],
 )
 def test_what_is_wrong_is_found_first(captions, references, options, error, words, monkeypatch):
-  monkeypatch.setattr('vidcap_jax.evaluation.scoring.meteor', None)  # nothing is started
+  monkeypatch.setattr('vidcap_jax.evaluation.scoring.start_meteor', None)  # nothing is started
   with pytest.raises(error, match=words):
     score_captions(captions, references, options, print)
 

@@ -8,6 +8,7 @@ from configs import common
 from vidcap_jax import __version__
 from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation import scorers, signature
+from vidcap_jax.evaluation.programs import Programs
 from vidcap_jax.evaluation.signature import Difference, Signature
 
 REFERENCES = {'v1': ['a dog runs', 'a dog'], 'v2': ['a cat']}
@@ -31,9 +32,11 @@ def test_a_signature_names_references_programs_data_and_decoding():
 
 
 def test_the_programs_of_all_metrics_are_named():
-  own, package = (signature.of_captions(REFERENCES, scorers=name) for name in scorers.SCORERS)
+  own, package = (
+    signature.of_captions(REFERENCES, programs=Programs(scorers=name)) for name in scorers.SCORERS
+  )
   assert own.scorers == f'numpy+{package.scorers}'
-  by_python = signature.of_captions(REFERENCES, meteor='python')
+  by_python = signature.of_captions(REFERENCES, programs=Programs(meteor='python'))
   assert by_python.scorers == f'numpy+meteor-python+{package.scorers}'
 
 

@@ -33,6 +33,9 @@ def test_numbers_out_of_range(key, value):
   [
     ('eval.metrics', ('CIDEr', 'BLUE'), 'BLUE'),
     ('eval.metric', 'METEOR', 'METEOR.*CIDEr'),
+    ('eval.metrics', ('BERTScore',), 'CIDEr.*BERTScore_P, BERTScore_R, BERTScore_F1'),
+    ('eval.tokenizer', 'perl', r'eval\.tokenizer.*perl.*auto, java, python'),
+    ('eval.scorers', 'nltk', r'eval\.scorers.*nltk.*numpy, pycocoevalcap'),
     ('decode.method', 'beem', 'beem'),
     ('optimizer.name', 'adan', 'adan'),
     ('model.name', 'temporal_spacial', 'temporal_spacial'),

@@ -197,6 +197,37 @@ def test_refused_settings_leave_no_workdir(tiny_data, tmp_path):
   assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+  ('stage', 'key', 'value', 'words'),
+  [
+    ({}, 'tokenizer', 'java', "'xe'.*eval.tokenizer=java"),
+    ({}, 'meteor', 'java', "'xe'.*eval.meteor=java"),
+    ({'eval': {'meteor': 'pyhton'}}, 'meteor', 'auto', "'xe'.*eval.meteor.*pyhton.*python"),
+    ({'eval': {'metrics': ('CIDEr', 'RefEmbedding')}}, 'embedding_model', '/gone', "'xe'.*/gone"),
+  ],
+)
+def test_missing_programs_of_scores_leave_no_workdir(
+  stage, key, value, words, tiny_data, tmp_path, monkeypatch
+):
+  monkeypatch.setattr('vidcap_jax.evaluation.java.find_java', lambda: None)
+  config = tiny.short_config(tiny_data)
+  config.eval[key], config.stages.xe = value, stage
+  with pytest.raises(UserError, match=words):
+    tiny.run(config, tmp_path / 'runs' / 'new')
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_scores_are_computed_by_the_programs_of_the_config_of_today(two_stages, tmp_path):
+  config, workdir = two_stages
+  shutil.copytree(workdir, tmp_path / 'work')
+  other = config.copy_and_resolve_references()
+  other.eval.tokenizer, other.eval.meteor, other.eval.scorers = 'python', 'python', 'pycocoevalcap'
+  other.eval.splits = ('val',)
+  tiny.run(other, tmp_path / 'work')
+  report = json.loads((tmp_path / 'work' / 'eval' / 'val' / 'metrics.json').read_text())
+  assert '|tok:ptb-3.4.1-python|scorers:meteor-python+pycocoevalcap' in report['signature']
+
+
 def test_another_data_set_in_the_same_folder_is_refused(two_stages, tiny_data, tmp_path):
   config, workdir = two_stages
   again, data = tmp_path / 'work', tmp_path / 'source' / 'data'

@@ -27,6 +27,7 @@ def test_what_changes_no_result_may_change(two_stages):
   config, workdir = two_stages
   other = config.copy_and_resolve_references()
   other.log.every_steps, other.checkpoint.keep, other.eval.splits = 7, 2, ('val',)
+  other.eval.tokenizer, other.eval.meteor, other.eval.scorers = 'python', 'python', 'pycocoevalcap'
   saved_config.check_config(other, workdir)
 
 

@@ -1,5 +1,7 @@
 """Early stopping counts validations since the best score."""
 
+import numpy as np
+
 from tests import tiny
 from vidcap_jax.data.records import open_split
 from vidcap_jax.distributed.mesh import make_mesh
@@ -59,6 +61,25 @@ def test_captions_of_the_same_videos_are_kept_each_time(tiny_data, restored):
   assert {s.video_id: s.reference for s in validation.samples} == references
   captions = {sample.caption for sample in validation.samples}
   assert validation.scores['distinct_captions'] == len(captions)
+
+
+def test_scores_are_those_of_the_programs_of_the_config(tiny_data, restored, monkeypatch):
+  config, mesh = tiny.get_config(tiny_data), make_mesh()
+  config = stage_config(config, config.order[0])
+  config.eval.metrics, asked = ('BLEU', 'METEOR', 'RefEmbedding'), []
+  config.eval.metric = 'RefEmbedding'
+
+  class Encoder:
+    def __call__(self, sentences):
+      return np.eye(len(sentences), dtype=np.float32)
+
+  load = lambda folder: asked.append(folder) or Encoder()  # noqa: E731
+  monkeypatch.setattr('vidcap_jax.evaluation.embedding_score.load_encoder', load)
+  monkeypatch.setattr('vidcap_jax.evaluation.meteor.Meteor', None)  # Java's is not started
+  config.eval.tokenizer, config.eval.meteor, config.eval.embedding_model = 'python', 'python', 'dir'
+  scores = make(config, mesh, [])(restored.params).scores
+  assert {'BLEU_4', 'METEOR', 'RefEmbedding'} <= scores.keys()
+  assert asked == ['dir']
 
 
 def test_a_metric_that_cannot_choose_the_best_checkpoint_is_named(tmp_path):
