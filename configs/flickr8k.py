@@ -15,11 +15,13 @@ A picture is a video of one frame.
 
 Vocabulary: 2,534 words with the 4 special tokens, those of the training captions seen 5 times.
 
-Variants: ``model=transformer``, the default; ``spatial``, the VATEX model's attention over cells;
+Variants: ``model=transformer``, the default; ``updown``, bottom-up and top-down attention, with
+cells as regions; ``spatial``, the VATEX model's attention over cells;
 ``stats|refocus|dual_afr|global2local``, the other papers' models as far as one picture and one grid
-allow: attention over frames and the choice of key frames have nothing to choose from. The papers'
-models have equal sizes and training. ``recipe=rl`` adds self-critical training on CIDEr-D and
-BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
+allow: attention over frames and the choice of key frames have nothing to choose from. ``updown``
+and the papers' models have equal sizes and training. ``recipe=rl`` adds self-critical training on
+CIDEr-D and BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered
+clips.
 
 Measured with ``model=transformer``, seed 0, best epoch of ten by CIDEr of validation, beam 5: test
 CIDEr 0.537, BLEU-4 0.214, METEOR 0.202, ROUGE-L 0.463 (best constant caption: CIDEr 0.137). Time:
@@ -32,7 +34,7 @@ from configs import common, comparisons
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
-  'model': ('transformer', 'spatial', 'stats', 'refocus', 'dual_afr', 'global2local'),
+  'model': ('transformer', 'updown', 'spatial', 'stats', 'refocus', 'dual_afr', 'global2local'),
   'recipe': ('xe', 'rl'),
 }
 STREAMS = (

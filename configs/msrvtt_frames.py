@@ -16,7 +16,8 @@ data set. Stream image: the mean of EfficientNet-Lite0's last feature map, a vec
 
 Vocabulary: 5,049 words with the 4 special tokens, those of the training captions seen 5 times.
 
-Variants: ``model=transformer``, the default; ``temporal``, the VATEX model's attention over frames;
+Variants: ``model=transformer``, the default; ``updown``, bottom-up and top-down attention, with
+frames as regions; ``temporal``, the VATEX model's attention over frames;
 ``stats|refocus|dual_afr|global2local``, the other papers' models as far as one sequence of vectors
 allows, with equal sizes and training. ``recipe=rl`` adds self-critical training on CIDEr-D and
 BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
@@ -26,7 +27,7 @@ from configs import common, comparisons
 from vidcap_jax.data.schema import Stream
 
 VARIANTS = {
-  'model': ('transformer', 'temporal', 'stats', 'refocus', 'dual_afr', 'global2local'),
+  'model': ('transformer', 'updown', 'temporal', 'stats', 'refocus', 'dual_afr', 'global2local'),
   'recipe': ('xe', 'rl'),
 }
 STREAMS = (Stream('image', 'sequence', (None, 1280), longest=34),)
