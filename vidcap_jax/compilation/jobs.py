@@ -13,6 +13,7 @@ from vidcap_jax.compilation import data_sizes
 from vidcap_jax.compilation.abstract_stage import AbstractStage
 from vidcap_jax.compilation.data_sizes import DataSizes
 from vidcap_jax.compilation.topology import Topology
+from vidcap_jax.decoding.decode import check_width
 from vidcap_jax.distributed.mesh import by_row
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import retrieve
@@ -139,6 +140,7 @@ def find_jobs(
     with own_config.unlocked():
       own_config.data.dir = selection.data
     data = _read_sizes(own_config, selection)
+    check_width(own_config.decode, len(data.vocabulary))
     for program, length in _programs(own_config, data, selection.programs):
       jobs.append(Job(own_config, stage, program, length, data, topology, **options))
   if not jobs:

@@ -35,6 +35,15 @@ class Banks:
   extend: Callable[[Array, Array, Array], Picks]
 
 
+def check_groups(beam: int, groups: int, diversity: float) -> None:
+  """Raises ConfigError if the groups don't divide the beam, or the diversity is negative."""
+  if groups < 1 or beam % groups or diversity < 0:
+    raise ConfigError(
+      f'decode.groups must divide decode.beam, and decode.diversity be 0 or more; got {groups} '
+      f'groups of a beam of {beam} and diversity {diversity}'
+    )
+
+
 def in_groups(beam: int, groups: int = 1, diversity: float = 0.0) -> Banks:
   """Diverse beam search (Vijayakumar et al. 2018, Algorithm 1); with one group plain beam search.
 
@@ -46,11 +55,7 @@ def in_groups(beam: int, groups: int = 1, diversity: float = 0.0) -> Banks:
   Raises:
     ConfigError: the groups don't divide the beam, or the diversity is negative.
   """
-  if groups < 1 or beam % groups or diversity < 0:
-    raise ConfigError(
-      f'decode.groups must divide decode.beam, and decode.diversity be 0 or more; got {groups} '
-      f'groups of a beam of {beam} and diversity {diversity}'
-    )
+  check_groups(beam, groups, diversity)
   K = beam // groups
 
   def extend(log_prob: Array, logits: Array, normaliser: Array) -> Picks:

@@ -8,7 +8,7 @@ import jax
 from flax import linen as nn
 
 from vidcap_jax.decoding.beam import beam_search
-from vidcap_jax.decoding.beam_banks import in_groups
+from vidcap_jax.decoding.beam_banks import check_groups
 from vidcap_jax.decoding.constraints import Constraints
 from vidcap_jax.decoding.traced_sampling import TracedSampling
 from vidcap_jax.decoding.unroll import Captions, Sampling, greedy, sample, uniform_draws
@@ -49,15 +49,12 @@ def check_decode(settings: Mapping) -> None:
     raise ConfigError(f"decode.groups and decode.force need decode.method 'beam', not {method!r}")
   if grouped and settings['force']:
     raise ConfigError("decode.force and decode.groups can't be combined; leave one of them out")
-  in_groups(settings['beam'], settings['groups'], settings['diversity'])
+  check_groups(settings['beam'], settings['groups'], settings['diversity'])
   Sampling(settings['temperature'], settings['top_k'], settings['top_p'])
 
 
 def check_width(settings: Mapping, V: int) -> None:
-  """Raises ConfigError for more hypotheses or samples than a vocabulary of V words needs.
-
-  It comes before ``check_decode``, which makes arrays of the beam's size.
-  """
+  """Raises ConfigError for more hypotheses or samples than a vocabulary of V words needs."""
   if settings['beam'] > V:
     raise ConfigError(
       f"decode.beam={settings['beam']}: at most {V}, the size of the model's vocabulary (several "

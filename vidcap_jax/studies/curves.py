@@ -69,7 +69,7 @@ def curve(records: Sequence[dict], panel: Panel) -> list[tuple[float, float, str
     points += [
       (before + place, record[panel.metric], stage)
       for record, place in zip(own, places)
-      if record['kind'] == panel.kind and record.get(panel.metric) is not None
+      if record['kind'] == panel.kind and isinstance(record.get(panel.metric), int | float)
     ]
     before += places[-1]
   return points
@@ -133,10 +133,11 @@ def draw(runs: Mapping[pathlib.Path, str], panels: Sequence[Panel], out: str) ->
 
 
 def _unknown(panel: Panel, records: Sequence[dict]) -> UserError:
-  known = {key for record in records if record['kind'] == panel.kind for key in record}
+  own = [record for record in records if record['kind'] == panel.kind]
+  known = {key for record in own for key, value in record.items() if not isinstance(value, str)}
   return UserError(
     f'no run has {panel.metric!r} of {panel.kind!r}; known: '
-    f'{", ".join(sorted(known - {"stage", "step", "kind"})) or "nothing"}'
+    f'{", ".join(sorted(known - {"step"})) or "nothing"}'
   )
 
 

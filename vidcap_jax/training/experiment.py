@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from vidcap_jax import config_diff, config_keys
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.data import cache
+from vidcap_jax.decoding.decode import check_width
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import is_main, wait_for_all
 from vidcap_jax.errors import ConfigError, DataError, UserError
@@ -117,7 +118,7 @@ def _run_stages(
     config.data.dir = prepare_data(config, workdir, recipe)
   reports: dict[str, dict[str, dict]] = {}  # stage -> split -> scores
   stages = {name: stage_config(config, name) for name in config.order}
-  check_stages(stages, mesh)
+  check_stages(stages, mesh, workdir)
   scored = results.scored_stages(config)
   for number, (name, own_config) in enumerate(stages.items(), 1):
     _log(f'stage {number} of {len(stages)}: {name}, {_description(own_config)}')
@@ -204,8 +205,11 @@ def check_programs(config: ConfigDict) -> None:
       raise type(error)(f'stage {name!r}: {error}') from None
 
 
-def check_stages(stages: Mapping[str, ConfigDict], mesh: Mesh) -> None:
+def check_stages(stages: Mapping[str, ConfigDict], mesh: Mesh, workdir: epath.Path) -> None:
   """Checks that data, model and settings of each stage fit together, before the first is trained.
+
+  Stages that have a checkpoint go on with a beam that is wider than the vocabulary: they were begun
+  before there was this limit.
 
   Raises:
     ConfigError, DataError: naming the stage.
@@ -213,7 +217,9 @@ def check_stages(stages: Mapping[str, ConfigDict], mesh: Mesh) -> None:
   for name, own_config in stages.items():
     if own_config.task == 'train':
       try:
-        set_up(own_config, mesh)
+        stage = set_up(own_config, mesh)
+        if not any((workdir / 'checkpoints' / name).glob('*')):
+          check_width(own_config.decode, len(stage.vocabulary))
       except UserError as error:
         raise type(error)(f'stage {name!r}: {error}') from None
 

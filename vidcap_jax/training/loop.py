@@ -168,7 +168,7 @@ class TrainLoop:
       if self.progress['stopped']:
         ending = f'no better {metric} in {patience} validations'
       self.progress['stopped'] = bool(ending)
-      self._recorder.write(self.done, split, scores)
+      self._recorder.write(self.done, split, validation.record)
       self._recorder.log(validation_line(self.done, scores, self.progress, metric))
       self._recorder.write_captions(self.done, split, validation.samples)
       self._recorder.save(self.done, self.state, self.progress, score)

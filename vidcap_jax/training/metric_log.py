@@ -17,6 +17,7 @@ import math
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from etils import epath
@@ -64,8 +65,11 @@ class MetricLog:
         if record['stage'] == stage:
           self._to_board(record)
 
-  def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
-    """Adds a record; ``kind`` is 'train' or the name of a split. Not-finite values become null."""
+  def write(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
+    """Adds a record; ``kind`` is 'train' or the name of a split. Not-finite values become null.
+
+    Values are numbers; a validation's signature is text, which TensorBoard does not get.
+    """
     plain = {k: _plain(v) for k, v in values.items()}
     record = {'stage': self.stage, 'step': step, 'kind': kind, **plain}
     line = json.dumps(record) + '\n'

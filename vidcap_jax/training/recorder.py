@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 from etils import epath
@@ -62,7 +63,7 @@ class Recorder:
     if is_main():
       self._metrics = MetricLog(workdir, meta['stage'], step=step, tensorboard=tensorboard)
 
-  def write(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+  def write(self, step: int, kind: str, values: Mapping[str, Any]) -> None:
     """Adds a record to metrics.jsonl; ``kind`` is 'train' or the name of a split."""
     if self._metrics:
       self._metrics.write(step, kind, values)

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.data.batch import empty_batch
 from vidcap_jax.data.key_frames import attach
-from vidcap_jax.data.records import open_split
+from vidcap_jax.data.records import Video, open_split
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed.mesh import by_row, is_main
 from vidcap_jax.evaluation import retrieval, retrieve
@@ -33,10 +33,17 @@ class Validation:
     scores: by name; {} on processes that do not score.
     samples: captions of the first videos of the split, each beside the video's first reference;
       empty for a model that makes none.
+    signature: of the scores, see ``signature.Signature``; '' where there are none.
   """
 
   scores: Mapping[str, float]
   samples: Sequence[Sample] = ()
+  signature: str = ''
+
+  @property
+  def record(self) -> dict[str, Any]:
+    """What metrics.jsonl has of it."""
+    return {**self.scores, **({'signature': self.signature} if self.signature else {})}
 
 
 Validator = Callable[[Any], Validation]
@@ -100,7 +107,10 @@ def make_validator(
       log(_cannot_choose(config, reason))
     length = stage.shape.length
     score_retrieval = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
-    return lambda params: Validation(score_retrieval(params, batches(), texts))
+    own_signature = _retrieval_signature(config, stage, texts)
+    return lambda params: Validation(
+      score_retrieval(params, batches(), texts), signature=own_signature
+    )
   zero = zero_scores([v.captions for v in texts], vocabulary.tokenize)
   if config.eval.metric in zero:
     log(_cannot_choose(config, f'is 0 for any captions: {zero[config.eval.metric]}'))
@@ -122,18 +132,27 @@ def _caption_validator(
   config: ConfigDict, stage: Stage, mesh: Mesh, batches, texts, decode: compiled.Behind
 ) -> Validator:
   """params -> scores of the captions that a model makes; see ``make_validator``."""
-  from vidcap_jax.evaluation import metrics
+  from vidcap_jax.evaluation import metrics, signature
   from vidcap_jax.evaluation.programs import of_config
 
   check_scores(config.eval, stage.module)
   vocabulary = stage.vocabulary
   ids = [video.video_id for video in texts]
-  references = None
+  references, own_signature = None, ''
   if is_main():
-    references = metrics.prepare_references(
-      {v.video_id: list(v.captions) for v in texts},
-      by_character=vocabulary.by_character,
-      programs=of_config(config.eval),
+    by_video = {v.video_id: list(v.captions) for v in texts}
+    programs, by_character = of_config(config.eval), vocabulary.by_character
+    references = metrics.prepare_references(by_video, by_character=by_character, programs=programs)
+    own_signature = str(
+      signature.of_captions(
+        by_video,
+        by_character=by_character,
+        programs=programs,
+        encoder=programs.encoder(config.eval.metrics),
+        split=config.data.val_split,
+        data_hash=stage.manifest.hash,
+        decode=config.decode.to_dict(),
+      )
     )
 
   def validate(params):
@@ -146,9 +165,22 @@ def _caption_validator(
     distinct = len(set(hypotheses.values()))
     samples = [Sample(v.video_id, hypotheses[v.video_id], v.captions[0]) for v in texts[:SAMPLES]]
     scores |= {'log_prob': log_prob, 'distinct_captions': distinct}
-    return Validation(scores, samples)
+    return Validation(scores, samples, own_signature)
 
   return validate
+
+
+def _retrieval_signature(config: ConfigDict, stage: Stage, texts: Sequence[Video]) -> str:
+  """The signature of retrieval in the validation split."""
+  from vidcap_jax.evaluation import signature
+
+  found = signature.of_retrieval(
+    {video.video_id: video.captions for video in texts},
+    split=config.data.val_split,
+    data_hash=stage.manifest.hash,
+    vocabulary_hash=stage.vocabulary.hash,
+  )
+  return str(found)
 
 
 def update_progress(progress: dict, step: int, score: float, patience: int) -> None:

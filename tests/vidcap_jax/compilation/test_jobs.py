@@ -120,6 +120,14 @@ def test_settings_are_checked_before_anything_is_compiled():
     found(config)
 
 
+@pytest.mark.parametrize('beam', [10**6, 10**15])
+def test_a_beam_that_is_wider_than_the_vocabulary_is_refused(beam, tiny_data):
+  config = tiny.get_config(tiny_data)
+  config.decode.beam = beam
+  with pytest.raises(ConfigError, match=f'decode.beam={beam}'):
+    find_jobs(config, Selection(data=tiny_data), TOPOLOGY)
+
+
 def test_rows_divide_over_the_chips_as_in_the_run():
   config = load('configs/quickstart.py')
   config.eval.batch_size = 30

@@ -51,7 +51,9 @@ def test_training_and_validation(workdir):
   assert np.mean(losses[-4:]) < np.mean(losses[:4]) / 2
   validations = [r for r in records if r['kind'] == 'val']
   assert [r['step'] for r in validations] == [8, 16]
-  assert set(validations[0]) - {'stage', 'step', 'kind'} == {
+  evaluated = json.loads((workdir / 'eval' / 'val' / 'metrics.json').read_text())
+  assert [r['signature'] for r in validations] == [evaluated['signature']] * 2
+  assert set(validations[0]) - {'stage', 'step', 'kind', 'signature'} == {
     *retrieval.SCORES,
     'video_to_text_median_rank',
     'text_to_video_median_rank',

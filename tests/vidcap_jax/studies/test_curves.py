@@ -11,7 +11,7 @@ from vidcap_jax.studies import curves
 RECORDS = [
   {'stage': 'xe', 'step': 5, 'kind': 'train', 'loss': 3.0, 'epoch': 0.5, 'seconds': 60.0},
   {'stage': 'xe', 'step': 10, 'kind': 'val', 'CIDEr': 0.25, 'BLEU_4': 0.2},
-  {'stage': 'xe', 'step': 20, 'kind': 'val', 'CIDEr': 0.5, 'BLEU_4': None},
+  {'stage': 'xe', 'step': 20, 'kind': 'val', 'CIDEr': 0.5, 'BLEU_4': None, 'signature': 'v:1'},
   {'stage': 'rl', 'step': 4, 'kind': 'val', 'CIDEr': 0.75, 'BLEU_4': 0.25},
 ]
 

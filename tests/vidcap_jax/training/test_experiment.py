@@ -4,14 +4,17 @@ import json
 import shutil
 
 import pytest
+from etils import epath
 from ml_collections import ConfigDict
 
 from benchmarks import run_results
 from configs import common
 from tests import tiny
 from vidcap_jax.checkpoints import checkpoint
-from vidcap_jax.errors import DataError, UserError
+from vidcap_jax.distributed.mesh import make_mesh
+from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import evaluate
+from vidcap_jax.training import experiment
 from vidcap_jax.training.metric_log import read_metric_log
 
 
@@ -226,6 +229,20 @@ def test_scores_are_computed_by_the_programs_of_the_config_of_today(two_stages, 
   tiny.run(other, tmp_path / 'work')
   report = json.loads((tmp_path / 'work' / 'eval' / 'val' / 'metrics.json').read_text())
   assert '|tok:ptb-3.4.1-python|scorers:meteor-python+pycocoevalcap' in report['signature']
+
+
+@pytest.mark.parametrize('beam', [10**6, 10**15])
+def test_a_beam_that_is_wider_than_the_vocabulary_is_refused_before_training(
+  beam, tiny_data, tmp_path
+):
+  config = tiny.short_config(tiny_data)
+  config.decode.beam = beam
+  with pytest.raises(ConfigError, match=rf"'xe': .*decode\.beam={beam}: .*vocabulary"):
+    tiny.run(config, tmp_path)
+  assert not (tmp_path / 'checkpoints').exists()
+  (tmp_path / 'checkpoints' / 'xe' / '5').mkdir(parents=True)  # begun before there was the limit
+  stages = {'xe': experiment.stage_config(config, 'xe')}
+  experiment.check_stages(stages, make_mesh(), epath.Path(tmp_path))
 
 
 def test_another_data_set_in_the_same_folder_is_refused(two_stages, tiny_data, tmp_path):

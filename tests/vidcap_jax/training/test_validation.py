@@ -1,5 +1,7 @@
 """Early stopping counts validations since the best score."""
 
+import re
+
 import numpy as np
 
 from tests import tiny
@@ -61,6 +63,9 @@ def test_captions_of_the_same_videos_are_kept_each_time(tiny_data, restored):
   assert {s.video_id: s.reference for s in validation.samples} == references
   captions = {sample.caption for sample in validation.samples}
   assert validation.scores['distinct_captions'] == len(captions)
+  fields = '|split:val|data:.{12}|refs:.{12}|decode:greedy|beam:1|lp:0|'
+  assert re.search(fields.replace('|', r'\|'), validation.signature)
+  assert validation.record == {**validation.scores, 'signature': validation.signature}
 
 
 def test_scores_are_those_of_the_programs_of_the_config(tiny_data, restored, monkeypatch):
