@@ -1,5 +1,8 @@
 """Which videos a folder or a list holds: video files, frames of videos, single pictures."""
 
+import collections
+import os
+import sys
 from fractions import Fraction
 
 import pytest
@@ -162,6 +165,46 @@ def test_frame_rates():
   for text in ('0', '-5', 'fast', '1/0', 'nan'):
     with pytest.raises(DataError, match=f'--frame_rate={text}'):
       parse_frame_rate(text)
+
+
+def folders_of_frames(top, count: int):
+  """Folders of two frames each in a folder for every ten of them, and a video beside each ten."""
+  for i in range(count):
+    folder = top / f'part{i // 10}' / f'v{i}'
+    folder.mkdir(parents=True)
+    for name in ('1.jpg', '2.jpg'):
+      (folder / name).touch()
+    (top / f'part{i // 10}' / f'clip{i // 10}.mp4').touch()
+  return top
+
+
+def test_every_folder_is_listed_once(tmp_path, monkeypatch):
+  top = folders_of_frames(tmp_path, 60)
+  listed = []
+  for name in ('scandir', 'listdir'):  # os.walk and pathlib list folders by one of them
+    original = getattr(os, name)
+    counting = lambda path='.', original=original: listed.append(str(path)) or original(path)  # noqa: E731
+    monkeypatch.setattr(os, name, counting)
+  videos = find_videos(top)
+  monkeypatch.undo()
+  assert len(videos) == 60 + 6
+  assert sorted(listed) == sorted([str(top), *(str(p) for p in top.rglob('*') if p.is_dir())])
+
+
+def test_the_work_grows_with_the_number_of_folders(tmp_path):
+  """Twice as many folders take about twice as many calls of functions, not four times."""
+  counts = []
+  for number in (40, 80):
+    top = folders_of_frames(tmp_path / str(number), number)
+    calls = collections.Counter()
+    sys.setprofile(lambda frame, event, argument: calls.update([event]))  # noqa: B023
+    try:
+      find_videos(top)
+    finally:
+      sys.setprofile(None)
+    counts.append(calls['call'] + calls['c_call'])
+  assert counts[0] > 400
+  assert counts[1] < 2.3 * counts[0]
 
 
 def test_videos_in_subfolders_by_id(tmp_path):
