@@ -84,8 +84,9 @@ TPU_COMPILE = ['jax[tpu]>=0.10.2', 'libtpu>=0.0.42']
 # JAX's plugin for NVIDIA GPUs and NVIDIA's assembler, without CUDA's libraries.
 CUDA_COMPILE = ['jax[cuda12-local]>=0.10.2', 'nvidia-cuda-nvcc-cu12>=12.9']
 
-# Pages in a browser of the system, every night: a wheel of 53 MB, and the browser itself.
-BROWSER = ['playwright>=1.50']
+# Pages in browsers of the system, every night: a wheel of 53 MB, and the browsers themselves.
+# 1.65 sends a command that Debian's Firefox ESR 153 does not know.
+BROWSER = ['playwright>=1.60,<1.65']
 
 # The documentation site.
 DOCS = ['furo>=2025.7.19', 'myst-parser>=4.0.1', 'sphinx>=8.2', 'sphinx-copybutton>=0.5.2']

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.browser import find_program, open_browser
+from tests.browser import find_chromium, open_browser
 
 # Most of the time is that of the compiler, before the server is ready.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -277,4 +277,4 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(open_page, clip, sche
 def test_a_machine_without_a_browser_fails_and_names_the_package(monkeypatch):
   monkeypatch.setattr('shutil.which', lambda name: None)
   with pytest.raises(pytest.fail.Exception, match='apt-get install chromium'):
-    find_program()
+    find_chromium()
