@@ -80,7 +80,8 @@ class Attention:
     name: as the model calls it.
     axes: what the weights are over.
     weights: (L, …), a row for each word and then the axes of ``axes``, without padding.
-    rows: (T,) the rows of the stream's stored features that the frames are; empty without frames.
+    rows: (T,) the rows of the stream's stored features that the frames are, or of which the places
+      are the mean; empty without frames, and where another attention chooses the frame.
     grid: (rows, columns) of the places; None if they are regions or there are none.
 
   Example:

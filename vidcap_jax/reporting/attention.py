@@ -10,6 +10,7 @@ from vidcap_jax.api.word_attention import make_explainer
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data.records import Video
 from vidcap_jax.models.attention_axes import Attention
+from vidcap_jax.reporting import key_frames
 
 Frame = tuple[str, int]  # a stream, and a row of its stored features
 
@@ -24,11 +25,13 @@ class Map:
 
   Attributes:
     name: of the attention.
-    axes: 'frames'; 'frames' and 'places'; 'layers' or 'branches'.
+    axes: 'frames'; 'frames' and 'places'; 'places' of the mean of all frames; 'layers' or
+      'branches'.
     weights: (L, …) by word and then by ``axes``.
     frames: of the weights.
     labels: of layers or branches.
-    grid: rows and columns of the places.
+    grid: rows and columns of the places; None if these are regions.
+    chosen: the frames that the model chose, by word; () if it mixes them.
   """
 
   name: str
@@ -37,12 +40,27 @@ class Map:
   frames: tuple[Frame, ...] = ()
   labels: tuple[str, ...] = ()
   grid: tuple[int, int] | None = None
+  chosen: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Explained:
+  """What a page draws of a caption: its maps, and the key frame of all words if there is one."""
+
+  video: Video
+  maps: Sequence[Map]
+  key_frame: Frame | None = None
+
+  @property
+  def frames(self) -> list[Frame]:
+    """Those of all maps."""
+    return list(dict.fromkeys(frame for each in self.maps for frame in each.frames))
 
 
 def explain(
   members: Sequence[Restored], videos: Iterator[Video], captions: Sequence[str]
-) -> Iterator[tuple[Video, list[Map]]]:
-  """The maps of each video, computed in batches of one shape.
+) -> Iterator[Explained]:
+  """What is drawn of each video, computed in batches of one shape.
 
   Args:
     members: the checkpoint, or those of an ensemble.
@@ -58,7 +76,7 @@ def explain(
     texts = captions[start : start + batch_size]
     batch = [next(videos) for _ in texts]
     for video, attentions in zip(batch, explainer(batch, texts), strict=True):
-      yield video, maps_of(attentions, video)
+      yield Explained(video, maps_of(attentions), key_frames.key_frame(attentions, video))
 
 
 def can_explain(members: Sequence[Restored], caption: str) -> bool:
@@ -67,33 +85,33 @@ def can_explain(members: Sequence[Restored], caption: str) -> bool:
   return bool(caption) and all(word in index for word in caption.split(' '))
 
 
-def maps_of(attentions: Mapping[str, Attention], video: Video) -> list[Map]:
+def maps_of(attentions: Mapping[str, Attention]) -> list[Map]:
   """What is drawn of a video's attentions, those over places first, layers and branches last.
 
   Attention to the words of the caption and to a single frame without places is left out.
 
   Args:
     attentions: by name; that of an ensemble's member ends with its number, 'NAME of MEMBER'.
-    video: with features.
   """
-  found = (_map(name, attentions, video) for name in attentions)
+  found = (_map(name, attentions) for name in attentions)
   maps = [each for each in found if each is not None and each.weights[0].size > 1]
   return sorted(maps, key=lambda each: (not each.frames, 'places' not in each.axes))
 
 
-def _map(name: str, attentions: Mapping[str, Attention], video: Video) -> Map | None:
+def _map(name: str, attentions: Mapping[str, Attention]) -> Map | None:
   attention = attentions[name]
   axes = attention.axes.axes
   if 'frames' in axes:
-    kept = ('frames', 'places') if attention.grid else ('frames',)
+    kept = tuple(axis for axis in ('frames', 'places') if axis in axes)
     weights = _summed(attention.weights, axes, kept)
-    if weights.size > _MOST_PLACES and weights.ndim == 3:
+    if weights.ndim == 3 and (weights.size > _MOST_PLACES or weights.shape[2] == 1):
       kept, weights = ('frames',), weights.sum(axis=2)
     frames = _frames(attention.axes.stream, attention.rows, weights.shape[1])
-    return Map(name, kept, weights, frames, grid=attention.grid if len(kept) == 2 else None)
+    grid = attention.grid if len(kept) == 2 else None
+    chosen = key_frames.chosen_frames(name, attentions)
+    return Map(name, kept, weights, frames, grid=grid, chosen=chosen)
   if 'places' in axes:
-    chooser = attention.axes.frames + name.removeprefix(attention.name)  # of the same member
-    return _map_of_places(name, attention, attentions.get(chooser), video)
+    return _map_of_places(name, attentions)
   named = next((axis for axis in ('layers', 'branches') if axis in axes), None)
   if named is None:
     return None
@@ -101,25 +119,23 @@ def _map(name: str, attentions: Mapping[str, Attention], video: Video) -> Map | 
   return Map(name, (named,), weights, labels=tuple(attention.axes.names))
 
 
-def _map_of_places(
-  name: str, attention: Attention, chooser: Attention | None, video: Video
-) -> Map | None:
-  """Places of the frames that another attention chooses, or of the only frame."""
-  if attention.grid is None:
-    return None
-  stream = attention.axes.stream
+def _map_of_places(name: str, attentions: Mapping[str, Attention]) -> Map | None:
+  """Places of the frames that another attention chooses, or of the mean of all frames."""
+  attention = attentions[name]
   places = _with_picks(attention, 'places')  # (L, K, N)
-  if chooser is not None and 'frames' in chooser.axes.axes:
-    over_frames = _with_picks(chooser, 'frames')  # (L, K, T)
-    weights = np.einsum('lkt,lkn->ltn', over_frames, places)
-    frames = _frames(chooser.axes.stream, chooser.rows, over_frames.shape[2])
-  elif len(video.features.get(stream, ())) == 1:
-    weights, frames = places.sum(axis=1)[:, None], ((stream, 0),)
-  else:
-    return None
+  chooser = attention.axes.frames + name.removeprefix(attention.name)  # of the same member
+  if chooser not in attentions or 'frames' not in attentions[chooser].axes.axes:
+    if attention.axes.frames or not len(attention.rows):
+      return None
+    frames = _frames(attention.axes.stream, attention.rows, len(attention.rows))
+    return Map(name, ('places',), places.sum(axis=1), frames, grid=attention.grid)
+  over_frames = _with_picks(attentions[chooser], 'frames')  # (L, K, T)
+  weights = np.einsum('lkt,lkn->ltn', over_frames, places)
   if weights.size > _MOST_PLACES:
     return None
-  return Map(name, ('frames', 'places'), weights, frames, grid=attention.grid)
+  frames = _frames(attentions[chooser].axes.stream, attentions[chooser].rows, over_frames.shape[2])
+  chosen = key_frames.chosen_frames(chooser, attentions)
+  return Map(name, ('frames', 'places'), weights, frames, grid=attention.grid, chosen=chosen)
 
 
 def _with_picks(attention: Attention, axis: str) -> np.ndarray:
@@ -138,20 +154,23 @@ def _frames(stream: str, rows: np.ndarray, count: int) -> tuple[Frame, ...]:
 
 
 def as_json(
-  caption: str, maps: Sequence[Map], show: Callable[[Frame], Mapping[str, Any]]
+  caption: str, explained: Explained, show: Callable[[Frame], Mapping[str, Any]]
 ) -> dict[str, Any]:
   """What the page reads: weights are whole numbers, of which ``levels`` make a weight of 1.
 
   Args:
     caption: whose words the weights are of.
-    maps: of ``maps_of``.
-    show: the time and the picture of a frame.
+    explained: of ``explain``.
+    show: the time, the picture and the boxes of a frame.
   """
-  frames = list(dict.fromkeys(frame for each in maps for frame in each.frames))
-  places = {frame: place for place, frame in enumerate(frames)}
+  places = {frame: place for place, frame in enumerate(explained.frames)}
+  key_frame = explained.key_frame
   return {
     'words': caption.split(' '),
-    'frames': [show(frame) for frame in frames],
+    'frames': [show(frame) for frame in explained.frames],
+    'key_frame': None if key_frame is None else places.get(key_frame),
+    # Of a model without attention over the frames, where none can be marked.
+    'saved_key_frame': explained.video.key_frame if key_frame is None else -1,
     'maps': [
       {
         'name': each.name,
@@ -159,9 +178,10 @@ def as_json(
         'labels': list(each.labels),
         'grid': None if each.grid is None else list(each.grid),
         'frames': [places[frame] for frame in each.frames],
+        'chosen': [list(frames) for frames in each.chosen],
         **_levels(each),
       }
-      for each in maps
+      for each in explained.maps
     ],
   }
 

@@ -52,6 +52,11 @@ def make_parser() -> argparse.ArgumentParser:
   )
   add('--compare', metavar='RUN', help='another run, to be shown beside the first')
   add('--data', metavar='DIR', help='data set folder (default: the one that was evaluated)')
+  add(
+    '--boxes',
+    metavar='STREAM',
+    help="stream of the data set with the regions' boxes (default: one of a detector's extractor)",
+  )
   add('--frame_rate', metavar='N', help='of videos whose frames are pictures')
   add(
     '--output',
@@ -77,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     attention=given.attention,
     compare=given.compare,
     output=given.output,
+    boxes=given.boxes,
   )
   log = functools.partial(print, file=sys.stderr, flush=True)
   print(report.write(evaluations.find(given.run, given.split), options, log))

@@ -1,5 +1,6 @@
 """Finds an evaluation on the disk, and the data set and the run that it belongs to."""
 
+import collections
 import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,10 +8,13 @@ from typing import Any
 
 from vidcap_jax.data.pipeline import read_texts
 from vidcap_jax.data.records import Video, open_split
-from vidcap_jax.data.schema import read_manifest
+from vidcap_jax.data.schema import Manifest, read_manifest
 from vidcap_jax.errors import DataError, UserError, first_few
 from vidcap_jax.files import check_input, read_json
 from vidcap_jax.program_name import as_typed
+
+# Keys of metrics.json that all versions of evaluate have written.
+_NEEDED = ('split', 'data', 'checkpoint', 'checkpoint_step', 'stage')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,10 +57,11 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class DataSplit:
-  """The videos of a split without features, by id in their order, and the folder of the data."""
+  """The videos of a split without features, by id in their order, and their data set."""
 
   directory: str
   videos: Mapping[str, Video]
+  manifest: Manifest
 
 
 def find(run: str, split: str | None, flag: str = '--run') -> Evaluation:
@@ -74,7 +79,7 @@ def find(run: str, split: str | None, flag: str = '--run') -> Evaluation:
   check_input(flag, run, 'a workdir or a folder of results', 'folder')
   folder = pathlib.Path(run)
   if (folder / 'metrics.json').is_file():
-    found = {read_json(folder / 'metrics.json')['split']: folder}
+    found = {_split_of(folder, flag): folder}
   else:
     found = {path.parent.name: path.parent for path in sorted(folder.glob('eval/*/metrics.json'))}
   evaluate = as_typed('python -m vidcap_jax.main --mode=evaluate')
@@ -91,6 +96,12 @@ def find(run: str, split: str | None, flag: str = '--run') -> Evaluation:
   return read(found[split or _first(found)], flag)
 
 
+def _split_of(folder: pathlib.Path, flag: str) -> str:
+  metrics = read_json(folder / 'metrics.json')
+  _check_metrics(metrics, f'{flag}: {folder / "metrics.json"}')
+  return metrics['split']
+
+
 def _first(found: Mapping[str, pathlib.Path]) -> str:
   """The split that is shown if none is named."""
   scored = [name for name in found if read_json(found[name] / 'metrics.json').get('references')]
@@ -105,16 +116,46 @@ def read(folder: pathlib.Path, flag: str = '--run') -> Evaluation:
     UserError: the results are of a model that makes no captions, or a file is damaged.
   """
   metrics = read_json(folder / 'metrics.json')
+  _check_metrics(metrics, f'{flag}: {folder / "metrics.json"}')
   if not (folder / 'captions.json').is_file():
     raise UserError(
-      f'{flag}={folder}: no captions.json beside metrics.json; a report shows captions, and this '
-      'model makes none'
+      f'{flag}={folder}: no captions.json beside metrics.json; a report shows captions. Copy both '
+      'files if the run is from another machine; a model of retrieval makes no captions'
     )
   captions = read_json(folder / 'captions.json')
+  _check_captions(captions, f'{flag}: {folder / "captions.json"}')
   workdir = _workdir_of(folder, metrics)
   *_, above, name = ('', *(workdir or folder).absolute().parts)
   label = f'{above}/{name}' if name.startswith('seed_') else name
   return Evaluation(label, folder, workdir, metrics, captions)
+
+
+def _check_metrics(metrics: Any, where: str) -> None:
+  """Raises DataError unless metrics.json has what a report needs."""
+  if not isinstance(metrics, dict):
+    raise DataError(f'{where}: not the results of an evaluation')
+  if missing := [key for key in _NEEDED if key not in metrics]:
+    evaluate = as_typed('python -m vidcap_jax.main --mode=evaluate')
+    raise DataError(
+      f'{where}: no {", ".join(missing)}, as of another program; evaluate the checkpoint with: '
+      f'{evaluate} --checkpoint=RUN'
+    )
+
+
+def _check_captions(captions: Any, where: str) -> None:
+  """Raises DataError unless captions.json is a list with one caption of each video."""
+  is_list = isinstance(captions, list) and all(isinstance(each, dict) for each in captions)
+  if not is_list:
+    raise DataError(f'{where}: not a list of objects with video_id and caption, as evaluate writes')
+  for number, entry in enumerate(captions):
+    for key in ('video_id', 'caption'):
+      if not isinstance(entry.get(key), str):
+        raise DataError(f'{where}: entry {number} has no text {key!r}; evaluate writes one')
+  if not captions:
+    raise DataError(f'{where}: no captions; evaluate a split that has videos')
+  counts = collections.Counter(entry['video_id'] for entry in captions)
+  if twice := [video_id for video_id, count in counts.items() if count > 1]:
+    raise DataError(f'{where}: {len(twice)} videos have several entries: {first_few(twice)}')
 
 
 def _workdir_of(folder: pathlib.Path, metrics: Mapping[str, Any]) -> pathlib.Path | None:
@@ -157,4 +198,4 @@ def data_of(
       raise DataError(f'--data={directory}: {error}') from None
     log(f'no references, scores of videos and attention: {error}; give --data=DIR')
     return None
-  return DataSplit(place, videos)
+  return DataSplit(place, videos, manifest)

@@ -23,7 +23,8 @@ SHARD_CHARACTERS = 400_000
 # The modules of the page in the order of their imports, by package.
 _MODULES = (
   *(('vidcap_jax.serving', name) for name in ('dom', 'maps', 'attention')),
-  *(('vidcap_jax.reporting', name) for name in ('data', 'charts', 'overview', 'table')),
+  *(('vidcap_jax.reporting', name) for name in ('data', 'texts', 'charts')),
+  *(('vidcap_jax.reporting', name) for name in ('overview', 'table')),
   *(('vidcap_jax.reporting', name) for name in ('video', 'main')),
 )
 _STYLES = ('vidcap_jax.serving', 'vidcap_jax.reporting')

@@ -1,51 +1,24 @@
 """Writes the report of an evaluation: from its results, its data set and its checkpoint."""
 
-import dataclasses
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
-from etils import epath
-
-from vidcap_jax.checkpoints.restore import Restored, restore
+from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data.key_frames import attach
 from vidcap_jax.data.records import open_split
-from vidcap_jax.distributed.mesh import make_mesh
-from vidcap_jax.errors import UserError, VideoError, first_few
+from vidcap_jax.errors import UserError, VideoError
 from vidcap_jax.evaluation.metrics import References
-from vidcap_jax.features import video_folder, video_stills
-from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.progress import progress
-from vidcap_jax.reporting import (
-  attention,
-  comparison,
-  curves,
-  evaluations,
-  findings,
-  folder,
-  scores,
-)
-from vidcap_jax.reporting.evaluations import DataSplit, Evaluation
+from vidcap_jax.reporting import attention, comparison, curves, findings, folder, scores
+from vidcap_jax.reporting import inputs as report_inputs
+from vidcap_jax.reporting.evaluations import Evaluation
+from vidcap_jax.reporting.inputs import Inputs
 from vidcap_jax.reporting.pictures import FramePictures, write_strip
 from vidcap_jax.reporting.scores import Scored
-from vidcap_jax.reporting.settings import FOLDER, Options
+from vidcap_jax.reporting.settings import Options
 
-
-@dataclasses.dataclass(frozen=True)
-class _Inputs:
-  """What a report is made of, read and checked before the work starts."""
-
-  own: Evaluation
-  other: Evaluation | None
-  data: DataSplit | None
-  sources: Mapping[str, Source]
-  members: Sequence[Restored]
-  output: pathlib.Path
-
-  @property
-  def ids(self) -> list[str]:
-    return [entry['video_id'] for entry in self.own.captions]
+_MOST_NOTES = 10  # on single videos
 
 
 def write(
@@ -69,8 +42,8 @@ def write(
     UserError: the output can't be written, or an option fits nothing that is there.
     MetricError: a scoring program failed.
   """
-  inputs = _read(own, options, log, members)
-  references = scores.references_of(own, inputs.data, _by_character(inputs))
+  inputs = report_inputs.read(own, options, log, members)
+  references = scores.references_of(own, inputs.data, inputs.by_character)
   both = [own, inputs.other] if inputs.other else [own]
   scored = scores.score(both, references, log)
   changes = {}
@@ -89,73 +62,7 @@ def write(
   return inputs.output / folder.INDEX
 
 
-def _by_character(inputs: _Inputs) -> bool:
-  """Whether Chinese is scored by character, by the checkpoint or else by the signature."""
-  if inputs.members:
-    return inputs.members[0].vocabulary.by_character
-  return '+characters' in (inputs.own.metrics.get('signature') or '')
-
-
-def _read(
-  own: Evaluation,
-  options: Options,
-  log: Callable[[str], None],
-  members: Sequence[Restored] | None,
-) -> _Inputs:
-  """Reads and checks everything that can be wrong."""
-  output = pathlib.Path(options.output) if options.output else own.folder / FOLDER
-  folder.check(output)
-  other = evaluations.find(options.compare, own.split, '--compare') if options.compare else None
-  if other is not None:
-    comparison.check(own, other)
-    if other.label == own.label:
-      other = dataclasses.replace(other, label=f'{other.label} ({other.folder})')
-  ids = [entry['video_id'] for entry in own.captions]
-  sources = _sources(options, ids, log)
-  data = evaluations.data_of(own, options.data, log)
-  return _Inputs(own, other, data, sources, _members(own, log, members), output)
-
-
-def _sources(options: Options, ids: Sequence[str], log: Callable[[str], None]) -> dict[str, Source]:
-  """The file, picture or frames of each video that has some."""
-  if options.videos is None:
-    log('no pictures; --videos=DIR names the folder of videos, pictures or frames')
-    return {}
-  rate = video_folder.parse_frame_rate(options.frame_rate)
-  found: dict[str, Source] = {}
-  for video_id, source in video_stills.find_sources(options.videos, ids).items():
-    if isinstance(source, FrameFiles):
-      source = dataclasses.replace(source, rate=rate)
-    found[video_id] = source
-  if missing := [video_id for video_id in ids if video_id not in found]:
-    log(
-      f'--videos={options.videos}: no file of {len(missing)} of {len(ids)} videos: '
-      f'{first_few(missing)}'
-    )
-  return found
-
-
-def _members(
-  own: Evaluation, log: Callable[[str], None], members: Sequence[Restored] | None
-) -> Sequence[Restored]:
-  """The checkpoints of the results; none, with a note, where they can't be used."""
-  if 'fusion' in own.metrics:
-    log('no attention: the captions are of a late fusion')
-    return ()
-  if jax.process_count() > 1:
-    log('no attention in a job of several processes; vidcap report adds it')
-    return ()
-  if members is not None:
-    return members
-  mesh = make_mesh()
-  try:
-    return [restore(epath.Path(path), mesh) for path in own.checkpoints]
-  except UserError as error:
-    log(f'no attention: {error}')
-    return ()
-
-
-def _orders(inputs: _Inputs, scored: Scored, changes: Mapping[str, float]) -> dict[str, list[int]]:
+def _orders(inputs: Inputs, scored: Scored, changes: Mapping[str, float]) -> dict[str, list[int]]:
   """The numbers of the videos from worst, from best, and from most uncertain."""
   per_video = scored.per_video
   ciders = [per_video[id_]['CIDEr'] if id_ in per_video else None for id_ in inputs.ids]
@@ -172,7 +79,7 @@ def _orders(inputs: _Inputs, scored: Scored, changes: Mapping[str, float]) -> di
 
 
 def _write_attention(
-  inputs: _Inputs,
+  inputs: Inputs,
   orders: Mapping[str, Sequence[int]],
   most: int,
   log: Callable[[str], None],
@@ -202,50 +109,63 @@ def _write_attention(
 
 
 def _described(
-  inputs: _Inputs, chosen: Sequence[int], log: Callable[[str], None]
+  inputs: Inputs, chosen: Sequence[int], log: Callable[[str], None]
 ) -> list[dict[str, Any]]:
   """The attention of videos as JSON; [] if the model has none."""
   assert inputs.data is not None
   ids, captions = inputs.ids, [entry['caption'] for entry in inputs.own.captions]
   restored = inputs.members[0]
   places = {video_id: place for place, video_id in enumerate(inputs.data.videos)}
-  source = attach(open_split(inputs.data.directory, inputs.own.split), restored.key_frames)
-  videos = (source[places[ids[number]]] for number in chosen)
-  frame_pictures = FramePictures(restored, inputs.output, log)
+  split = attach(open_split(inputs.data.directory, inputs.own.split), restored.key_frames)
+  videos = (split[places[ids[number]]] for number in chosen)
+  notes: list[str] = []
+  frame_pictures = FramePictures(restored, inputs.output, inputs.boxes, notes)
   described = []
   try:
     explained = attention.explain(inputs.members, videos, [captions[number] for number in chosen])
     label = f'attention of {inputs.own.split}'
-    for number, (video, maps) in zip(
+    for number, each in zip(
       chosen, progress(explained, len(chosen), label, first='compiling'), strict=True
     ):
-      frames = list(dict.fromkeys(frame for each in maps for frame in each.frames))
-      shown = frame_pictures.write(number, video, inputs.sources.get(video.video_id), frames)
-      entry = attention.as_json(captions[number], maps, shown.__getitem__)
-      described.append({**entry, 'key_frame': video.key_frame})
+      source = inputs.sources.get(each.video.video_id)
+      shown = frame_pictures.write(number, each.video, source, each.frames)
+      described.append(attention.as_json(captions[number], each, shown.__getitem__))
   except UserError as error:
     log(f'no attention: {error}')
     return []
+  finally:
+    _log_notes(notes, log)
   return described
 
 
-def _write_strips(inputs: _Inputs, log: Callable[[str], None]) -> list[int]:
-  """Writes the pictures of the videos; returns the number of frames of each, 0 for none."""
-  counts = [0] * len(inputs.ids)
+def _log_notes(notes: Sequence[str], log: Callable[[str], None]) -> None:
+  """Prints the first of many notes on single videos, and how many more there are."""
+  different = list(dict.fromkeys(notes))
+  for note in different[:_MOST_NOTES]:
+    log(note)
+  if len(different) > _MOST_NOTES:
+    log(f'… and {len(different) - _MOST_NOTES} more notes like these')
+
+
+def _write_strips(inputs: Inputs, log: Callable[[str], None]) -> list[tuple[int, int] | None]:
+  """Writes a picture of each video; returns their widths and heights, None for none."""
+  sizes: list[tuple[int, int] | None] = [None] * len(inputs.ids)
+  notes: list[str] = []
   found = [(n, inputs.sources[id_]) for n, id_ in enumerate(inputs.ids) if id_ in inputs.sources]
   for number, source in progress(found, len(found), 'pictures'):
-    notes: list[str] = []
     try:
-      counts[number] = write_strip(inputs.output, number, source, notes)
+      sizes[number] = write_strip(inputs.output, number, source, notes)
     except VideoError as error:
       notes.append(f'{inputs.ids[number]}: no pictures: {error}')
-    for note in notes:
-      log(note)
-  return counts
+  _log_notes(notes, log)
+  return sizes
 
 
 def _write_videos(
-  inputs: _Inputs, scored: Scored, changes: Mapping[str, float], strips: Sequence[int]
+  inputs: Inputs,
+  scored: Scored,
+  changes: Mapping[str, float],
+  strips: Sequence[tuple[int, int] | None],
 ) -> None:
   """Writes what the table shows of all videos, a list for each column."""
   rounded = lambda value: None if value is None else round(value, 4)  # noqa: E731
@@ -267,7 +187,7 @@ def _write_videos(
   folder.write_data(inputs.output, 'videos', videos)
 
 
-def _texts(inputs: _Inputs) -> list[list[Any]]:
+def _texts(inputs: Inputs) -> list[list[Any]]:
   """(references, n-best captions with log-probabilities) of each video."""
   rows = []
   for entry in inputs.own.captions:
@@ -278,7 +198,7 @@ def _texts(inputs: _Inputs) -> list[list[Any]]:
 
 
 def _summary(
-  inputs: _Inputs,
+  inputs: Inputs,
   scored: Sequence[Scored],
   references: References | None,
   changes: Mapping[str, float],

@@ -17,6 +17,7 @@ class Options:
     attention: the most videos with attention.
     compare: another run, or its folder of results.
     output: the folder; None: ``FOLDER`` in that of the results.
+    boxes: the stream with the boxes of regions; None: one that a detector's extractor made.
   """
 
   data: str | None = None
@@ -25,3 +26,4 @@ class Options:
   attention: int = ATTENTION
   compare: str | None = None
   output: str | None = None
+  boxes: str | None = None

@@ -45,14 +45,20 @@ class Gallery:
 
 
 def load_gallery(
-  chosen: Chosen, streams: Collection[str], extractor_of: Mapping[str, str | None]
+  chosen: Chosen,
+  streams: Collection[str],
+  extractor_of: Mapping[str, str | None],
+  size: int = SIZE,
 ) -> Gallery:
   """Decodes the frames of some streams; without a source there are no pictures.
+
+  Frames of regions with boxes are shown whole, as boxes are fractions of the whole frame.
 
   Args:
     chosen: the video.
     streams: whose frames are shown.
     extractor_of: stream -> its extractor, which says what part of a frame was read.
+    size: pixels of a picture's shorter side.
   """
   if chosen.source is None:
     return Gallery({})
@@ -61,9 +67,11 @@ def load_gallery(
   for stream in sorted({*streams} & {*chosen.times}):
     times = chosen.times[stream].seconds
     whole, zoom = picture_form(extractor_of.get(stream))
+    if chosen.boxes is not None and chosen.video.features[stream].ndim == 3:
+      whole, zoom = True, 1.0
     try:
       images = video_stills.pictures_at(
-        chosen.source, times, SIZE, whole=whole, zoom=zoom, notes=notes
+        chosen.source, times, size, whole=whole, zoom=zoom, notes=notes
       )
     except VideoError as error:
       return Gallery({}, (f'{chosen.video.video_id}: no pictures: {error}',))

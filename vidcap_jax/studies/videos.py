@@ -10,7 +10,7 @@ import numpy as np
 from vidcap_jax.checkpoints.restore import Restored
 from vidcap_jax.data import pipeline, provenance
 from vidcap_jax.data.records import Video, open_split
-from vidcap_jax.data.schema import Manifest, read_manifest
+from vidcap_jax.data.schema import Manifest, Stream, read_manifest
 from vidcap_jax.errors import DataError, VideoError
 from vidcap_jax.evaluation.evaluate import check_streams
 from vidcap_jax.features import frame_times, video_folder, video_stills
@@ -19,6 +19,7 @@ from vidcap_jax.features.picture_files import FrameFiles, Source
 from vidcap_jax.inference import inputs
 
 FEW = 4  # videos of a split that are shown if no ids are given
+_LEAST = -0.1  # of the coordinates of boxes; some detectors' boxes reach a little over the edge
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,17 +84,39 @@ def choose(
 def _with_boxes(
   chosen: Chosen, name: str, restored: Restored, log: Callable[[str], None]
 ) -> Chosen:
-  """The video with its boxes, if there are as many frames of them as of regions."""
-  boxes = chosen.video.features[name]
-  for stream in restored.streams:
-    regions = chosen.video.features[stream.name]
-    if stream.kind == 'regions' and len(regions) != len(boxes):
-      log(
-        f'{chosen.video.video_id}: no boxes: {len(boxes)} frames of {name!r}, '
-        f'{len(regions)} of the regions {stream.name!r}'
+  """The video with its boxes, if they fit its regions."""
+  try:
+    return dataclasses.replace(chosen, boxes=boxes_of(chosen.video, name, restored.streams))
+  except DataError as error:
+    log(str(error))
+    return chosen
+
+
+def boxes_of(video: Video, name: str, streams: Sequence[Stream]) -> np.ndarray:
+  """The boxes of a video's regions, see ``Chosen``.
+
+  Args:
+    video: with features.
+    name: of the stream with the boxes, see ``boxes_stream``.
+    streams: that a model reads.
+
+  Raises:
+    DataError: other frames than those of the regions, or coordinates in pixels.
+  """
+  boxes = video.features[name][..., :4]
+  for stream in streams:
+    regions = len(video.features[stream.name])
+    if stream.kind == 'regions' and regions != len(boxes):
+      raise DataError(
+        f'{video.video_id}: no boxes: {len(boxes)} frames of {name!r}, {regions} of the regions '
+        f'{stream.name!r}'
       )
-      return chosen
-  return dataclasses.replace(chosen, boxes=boxes[..., :4])
+  if boxes.size and not _LEAST <= boxes.min() <= boxes.max() <= 1 - _LEAST:
+    raise DataError(
+      f'{video.video_id}: no boxes: the coordinates of {name!r} are from {boxes.min():g} to '
+      f'{boxes.max():g}; store fractions of the frame, from 0 to 1'
+    )
+  return boxes
 
 
 def boxes_stream(manifest: Manifest, given: str | None) -> str:
@@ -107,7 +130,10 @@ def boxes_stream(manifest: Manifest, given: str | None) -> str:
     DataError: the data set has no such stream, or not one of boxes.
   """
   if given is not None:
-    stream = manifest.stream(given)
+    try:
+      stream = manifest.stream(given)
+    except DataError as error:
+      raise DataError(f'--boxes={given}: {error}') from None
     if stream.kind != 'regions' or stream.channels < 4:
       raise DataError(
         f'--boxes={given}: a {stream.kind} {stream.axes}; regions with left, top, right and bottom '

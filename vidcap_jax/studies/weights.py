@@ -279,6 +279,8 @@ def _attention(
       grid = (int(grid_rows or 1), int(columns or 1))
     elif 'places' in axes.axes:
       weights = _without_padding(weights, 1 + axes.axes.index('places'), mask.max(axis=0))
+    if 'places' in axes.axes and not axes.frames:
+      rows = _rows(restored, axes.stream, video)
     if 'frames' in axes.axes:
       weights = _without_padding(weights, 1 + axes.axes.index('frames'), mask.max(axis=1))
       frames = weights.shape[1 + axes.axes.index('frames')]

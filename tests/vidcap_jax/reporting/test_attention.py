@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -10,8 +11,8 @@ from vidcap_jax.reporting import attention as reported
 VIDEO = Video('v', (), {'cells': np.zeros((T, 2, 3, 1))})
 
 
-def maps(*attentions, video=VIDEO):
-  return {m.name: m for m in reported.maps_of({a.name: a for a in attentions}, video)}
+def maps(*attentions):
+  return {m.name: m for m in reported.maps_of({a.name: a for a in attentions})}
 
 
 def test_what_is_drawn_of_each_kind():
@@ -19,13 +20,14 @@ def test_what_is_drawn_of_each_kind():
   assert {name: m.axes for name, m in found.items()} == {
     'ts_spatial': ('frames', 'places'),
     'all': ('frames', 'places'),
+    'spatial': ('frames', 'places'),
     'temporal': ('frames',),
     'one_place': ('frames',),
     'keyframe': ('frames',),
     'layer': ('layers',),
     'branch': ('branches',),
   }
-  assert list(found)[:2] == ['ts_spatial', 'all']  # pictures come first
+  assert list(found)[:3] == ['ts_spatial', 'all', 'spatial']  # pictures come first
   assert found['layer'].labels == ('pool4', 'pool5')
   assert found['temporal'].frames == tuple(('cells', row) for row in range(T))
   np.testing.assert_allclose(
@@ -42,17 +44,28 @@ def test_places_of_the_frames_that_another_attention_chooses():
 
 def test_members_of_an_ensemble_keep_their_names_and_choosers():
   own = {f'{name} of 1': each for name, each in EXPLAINED.attentions.items()}
-  found = {m.name: m.axes for m in reported.maps_of(own, VIDEO)}
+  found = {m.name: m.axes for m in reported.maps_of(own)}
   assert found['ts_spatial of 1'] == ('frames', 'places')
   assert set(found) <= set(own)
 
 
-def test_places_of_a_picture():
+@pytest.mark.parametrize('rows', [[0], [1, 4, 7]])
+def test_places_of_a_picture_or_of_the_mean_of_frames(rows):
   only = attention('spatial', ('places',), (6,), grid=(2, 3))
-  video = Video('v', (), {'cells': np.zeros((1, 2, 3, 1))})
-  found = maps(only, video=video)['spatial']
-  assert (found.axes, found.frames, found.grid) == (('frames', 'places'), (('cells', 0),), (2, 3))
-  assert maps(only) == {}  # of several frames, none of which is chosen
+  found = maps(dataclasses.replace(only, rows=np.array(rows)))['spatial']
+  assert (found.axes, found.grid) == (('places',), (2, 3))
+  assert found.frames == tuple(('cells', row) for row in rows)
+  np.testing.assert_allclose(found.weights, only.weights)
+  assert maps(only) == {}  # of a stream that the video lacks
+
+
+def test_regions_of_the_frames_that_are_picked():
+  found = maps(*ATTENTIONS)['spatial']
+  picks = EXPLAINED.attentions['keyframe'].weights
+  places = EXPLAINED.attentions['spatial'].weights
+  np.testing.assert_allclose(found.weights, np.einsum('lkt,lkn->ltn', picks, places))
+  assert found.grid is None
+  assert found.chosen == maps(*ATTENTIONS)['keyframe'].chosen
 
 
 def test_a_large_map_keeps_its_frames(monkeypatch):
@@ -62,11 +75,13 @@ def test_a_large_map_keeps_its_frames(monkeypatch):
 
 
 def test_json_is_compact_and_exact_to_its_levels():
-  found = reported.maps_of(EXPLAINED.attentions, VIDEO)
-  entry = reported.as_json('a red x', found, lambda frame: {'time': frame[1], 'picture': None})
+  found = reported.maps_of(EXPLAINED.attentions)
+  shown = reported.Explained(VIDEO, found, ('cells', 2))
+  entry = reported.as_json('a red x', shown, lambda frame: {'time': frame[1], 'picture': None})
   json.dumps(entry)
   assert entry['words'] == ['a', 'red', 'x']
   assert [frame['time'] for frame in entry['frames']] == list(range(T))
+  assert (entry['key_frame'], entry['saved_key_frame']) == (2, -1)
   for drawn, saved in zip(found, entry['maps'], strict=True):
     weights = np.array(saved['weights'])
     assert weights.dtype == int

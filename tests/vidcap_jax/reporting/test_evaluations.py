@@ -54,3 +54,31 @@ def test_the_data_set_must_be_the_one_that_was_evaluated(evaluated_run, tiny_dat
   assert 'another' in notes[0]
   with pytest.raises(DataError, match='--data.*another'):
     evaluations.data_of(other, tiny_data, notes.append)
+
+
+@pytest.mark.parametrize(
+  ('name', 'contents', 'words'),
+  [
+    ('metrics.json', [], 'metrics.json'),
+    ('metrics.json', {'split': 'val', 'data': {}}, 'metrics.json.*checkpoint.*stage'),
+    ('captions.json', {'v1': 'a dog'}, 'captions.json.*video_id'),
+    ('captions.json', [{'image_id': 'v1', 'caption': 'a dog'}], 'captions.json.*0.*video_id'),
+    ('captions.json', [{'video_id': 'v1', 'caption': None}], 'captions.json.*0.*caption'),
+    ('captions.json', [{'video_id': 'v1', 'caption': 'a dog'}] * 2, 'captions.json.*v1'),
+    ('captions.json', [], 'captions.json'),
+  ],
+)
+def test_files_of_another_program_and_empty_ones(tmp_path, name, contents, words):
+  folder = results.write(tmp_path / 'results')
+  (folder / name).write_text(json.dumps(contents))
+  for flag in ('--run', '--compare'):
+    with pytest.raises(DataError, match=f'{flag}.*{words}'):
+      evaluations.find(str(folder), None, flag)
+
+
+def test_a_file_that_is_cut_short(tmp_path):
+  folder = results.write(tmp_path / 'results')
+  text = (folder / 'captions.json').read_text()
+  (folder / 'captions.json').write_text(text[: len(text) // 2])
+  with pytest.raises(DataError, match='captions.json'):
+    evaluations.find(str(folder), None)

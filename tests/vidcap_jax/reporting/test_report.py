@@ -9,6 +9,7 @@ import pytest
 from tests import tiny
 from tests.vidcap_jax.reporting import results
 from vidcap_jax.data.records import Video
+from vidcap_jax.data.schema import Manifest
 from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.reporting import attention, evaluations, folder, report
 from vidcap_jax.reporting.settings import Options
@@ -131,6 +132,28 @@ def test_an_ensemble_and_a_late_fusion(evaluated_run, tmp_path):
   assert any('fusion' in note for note in notes)
 
 
+def test_a_split_of_one_video(evaluated_run, tmp_path):
+  place = tmp_path / 'run'
+  shutil.copytree(evaluated_run, place, ignore=shutil.ignore_patterns('report'))
+  captions = json.loads((place / 'eval' / 'val' / 'captions.json').read_text())
+  (place / 'eval' / 'val' / 'captions.json').write_text(json.dumps(captions[:1]))
+  made = write(place, attention=0)
+  summary = results.read_data(made, 'summary')
+  assert summary['videos'] == 1
+  assert summary['orders']['worst'] == [0]
+  assert {name for name, *_ in summary['scores']} >= {'CIDEr', 'BLEU_4'}
+
+
+def test_notes_on_many_videos_are_few_lines():
+  lines: list[str] = []
+  report._log_notes([f'v{i}: damaged' for i in range(500)] + ['v0: damaged'], lines.append)
+  assert len(lines) == 11
+  assert '490' in lines[-1]
+  lines.clear()
+  report._log_notes(['v0: damaged'] * 2, lines.append)
+  assert lines == ['v0: damaged']
+
+
 def test_what_is_missing_is_left_out_with_a_note(tmp_path):
   notes = []
   made = write(results.write(tmp_path / 'results'), notes.append)
@@ -154,7 +177,8 @@ def test_three_thousand_videos_stay_below_thirty_megabytes(tmp_path, restored, m
   caption = 'a man is talking to a woman about a car on a street'
   source = results.write(tmp_path / 'results', ids, caption=lambda i: caption)
   videos = {id_: Video(id_, tuple(f'{reference} {n}' for n in range(20)), {}) for id_ in ids}
-  monkeypatch.setattr(evaluations, 'data_of', lambda *_: evaluations.DataSplit('nowhere', videos))
+  data = evaluations.DataSplit('nowhere', videos, Manifest('nowhere', (), {}))
+  monkeypatch.setattr(evaluations, 'data_of', lambda *_: data)
   words, frames, places = len(caption.split()), 26, 49
   weights = np.random.default_rng(0).dirichlet(np.ones(frames * places), words)
   maps = [
@@ -163,11 +187,10 @@ def test_three_thousand_videos_stay_below_thirty_megabytes(tmp_path, restored, m
     attention.Map('temporal', ('frames',), weights.reshape(words, frames, places).sum(2),
                   tuple(('image', t) for t in range(frames))),
   ]  # fmt: skip
-  entry = attention.as_json(caption, maps, lambda frame: {'time': 1.25, 'picture': None})
+  explained = attention.Explained(videos[ids[0]], maps)
+  entry = attention.as_json(caption, explained, lambda frame: {'time': 1.25, 'picture': None})
   monkeypatch.setattr(attention, 'can_explain', lambda *_: True)
-  monkeypatch.setattr(
-    report, '_described', lambda inputs, chosen, log: [{**entry, 'key_frame': -1} for _ in chosen]
-  )
+  monkeypatch.setattr(report, '_described', lambda inputs, chosen, log: [entry for _ in chosen])
   own = evaluations.find(str(source), None)
   made = report.write(own, Options(), lambda line: None, [restored]).parent
   sizes = [path.stat().st_size for path in made.rglob('*') if path.is_file()]

@@ -1,15 +1,9 @@
 // Learning curves as inline SVG.
 
-import { element } from './dom.js';
+import { element, svg } from './dom.js';
+import { nameText } from './texts.js';
 
 const WIDTH = 420, HEIGHT = 240, LEFT = 58, RIGHT = 12, TOP = 12, BOTTOM = 38;
-
-function svg(tag, attributes = {}, ...children) {
-  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
 
 /** Round numbers between two values, about as many as given. */
 function ticks(low, high, count) {
@@ -32,6 +26,9 @@ function range(values) {
   return [low - margin, high + margin];
 }
 
+// Names of scores have hyphens, as in tables; those of training are words.
+const metricText = metric => /[A-Z]/.test(metric) ? nameText(metric) : metric.replaceAll('_', ' ');
+
 /** A panel with a line for each run: {metric, kind, by, lines: [{label, points}]}. */
 export function chart(panel) {
   const points = panel.lines.flatMap(line => line.points);
@@ -39,7 +36,7 @@ export function chart(panel) {
   const [y0, y1] = range(points.map(([, y]) => y));
   const x = value => LEFT + (WIDTH - LEFT - RIGHT) * ((value - x0) / (x1 - x0));
   const y = value => HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ((value - y0) / (y1 - y0));
-  const title = `${panel.metric.replaceAll('_', ' ')}, ${panel.kind === 'train' ? 'training' : panel.kind}`;
+  const title = `${metricText(panel.metric)}, ${panel.kind === 'train' ? 'training' : panel.kind}`;
   const drawn = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': title });
   for (const value of ticks(y0, y1, 4)) {
     drawn.append(

@@ -2,20 +2,13 @@
 
 import { chart } from './charts.js';
 import { byId, element, percentText } from './dom.js';
+import { captionOf, captionText, changeText, inOwnDirection, nameText, scoreText } from './texts.js';
 
 const FEW = 6;  // videos of each list
 const LISTS = {
   worst: 'Worst (lowest CIDEr)', best: 'Best (highest CIDEr)',
   uncertain: 'Most uncertain (lowest probability per word)',
 };
-
-export const scoreText = value => value === null || value === undefined ? '' : value.toFixed(3);
-export const changeText = value => {
-  if (Math.abs(value) < 0.0005) return scoreText(0);
-  return (value > 0 ? '+' : '') + scoreText(value).replace('-', '\u2212');
-};
-export const nameText = name => name.replaceAll('_', '-');
-export const captionText = caption => caption || '(empty)';
 
 /** A table of texts; the first row is its head, and cells but the first are numbers if ``right``. */
 function tableOf(head, rows, right = true) {
@@ -65,7 +58,7 @@ function showScores(summary) {
   }
   if (constant) {
     place.append(element('p', { className: 'small' },
-      'Best constant caption, said of every video: ', element('q', {}, constant)));
+      'Best constant caption, said of every video: ', element('q', {}, captionOf(constant))));
   }
   const [candidates, oracle, random] = summary.oracle;
   if (oracle !== null && oracle !== undefined) {
@@ -144,9 +137,9 @@ function cards(numbers, videos, label) {
     return element('li', {}, element(
       'a', { href: `#video-${number}` },
       stripOf(number, videos),
-      element('span', {}, captionText(videos.captions[number])),
+      element('span', { dir: 'auto' }, captionText(videos.captions[number])),
       other === undefined || other === videos.captions[number]
-        ? null : element('span', { className: 'muted small' }, `${label}: ${captionText(other)}`),
+        ? null : element('span', { className: 'muted small' }, `${label}: `, captionOf(other)),
       element('small', { className: 'muted' }, figures)));
   }));
 }
@@ -154,15 +147,16 @@ function cards(numbers, videos, label) {
 /** The picture strip of a video; null if it has none. */
 export function stripOf(number, videos) {
   if (!videos.strips[number]) return null;
+  const [width, height] = videos.strips[number];  // so that nothing moves once it is loaded
   return element('img', {
-    className: 'pictures', loading: 'lazy', alt: '',
+    className: 'pictures', loading: 'lazy', alt: '', width, height,
     src: `pictures/${String(number).padStart(6, '0')}.jpg` });
 }
 
 function showWords(summary, search) {
   const place = byId('words');
   const button = (text, count, query) => {
-    const made = element('button', { type: 'button', className: 'word' }, text,
+    const made = element('button', { type: 'button', className: 'word' }, inOwnDirection(text),
       element('small', { className: 'muted' }, ` ${count}`));
     made.addEventListener('click', () => search(query));
     return made;

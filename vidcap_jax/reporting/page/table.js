@@ -2,7 +2,8 @@
 
 import { loadAll } from './data.js';
 import { byId, element, percentText } from './dom.js';
-import { captionText, changeText, nameText, scoreText, stripOf } from './overview.js';
+import { stripOf } from './overview.js';
+import { captionOf, captionText, changeText, inOwnDirection, nameText, scoreText } from './texts.js';
 
 const ROWS = 25;
 const TITLES = { certainty: 'Probability per word', change: 'CIDEr difference', number: 'Order of the split' };
@@ -72,7 +73,7 @@ export function makeTable(summary, videos) {
     state.page = Math.min(state.page, pages - 1);
     const rows = shown.slice(state.page * ROWS, (state.page + 1) * ROWS);
     byId('table').replaceChildren(tableRows(rows));
-    const which = state.caption === null ? '' : ` with the caption \u201c${captionText(state.caption)}\u201d`;
+    const which = state.caption === null ? '' : ` with the caption \u201c\u2068${captionText(state.caption)}\u2069\u201d`;
     byId('found').textContent = shown.length === videos.ids.length
       ? `${shown.length} videos` : `${shown.length} of ${videos.ids.length} videos${which}`;
     const go = (text, page) => {
@@ -112,11 +113,12 @@ export function makeTable(summary, videos) {
   const row = number => element(
     'tr', { role: 'row' },
     element('td', { role: 'cell', className: 'id' }, stripOf(number, videos),
-      element('small', { className: 'muted' }, videos.ids[number])),
+      element('small', { className: 'muted' }, inOwnDirection(videos.ids[number]))),
     element('td', { role: 'cell', className: 'text' },
-      element('a', { href: `#video-${number}` }, captionText(videos.captions[number])),
+      element('a', { href: `#video-${number}` }, captionOf(videos.captions[number])),
       videos.others && videos.others[number] !== videos.captions[number] ? element(
-        'div', { className: 'muted small' }, `${summary.compare.label}: ${captionText(videos.others[number])}`)
+        'div', { className: 'muted small' }, `${summary.compare.label}: `,
+        captionOf(videos.others[number]))
         : null),
     ...names.map(name => element(
       'td', { role: 'cell', className: 'number', 'data-name': columnTitle(name) },

@@ -3,8 +3,9 @@
 import { attentionSection } from './attention.js';
 import { loadEntry } from './data.js';
 import { byId, element } from './dom.js';
-import { captionText, nameText, stripOf } from './overview.js';
+import { stripOf } from './overview.js';
 import { columnText } from './table.js';
+import { captionOf, captionText, inOwnDirection, nameText } from './texts.js';
 
 /** The attention of a file as shares, which the file holds as whole numbers. */
 function withShares(attention) {
@@ -28,22 +29,23 @@ export async function showVideo(number, summary, videos, order) {
     loadEntry('texts', summary.texts, number), attentionOf(summary, number)]);
   const section = attention && attentionSection(withShares(attention));
   const other = videos.others?.[number];
-  const heading = element('h1', { tabIndex: -1, className: 'caption' }, captionText(videos.captions[number]));
+  const heading = element(
+    'h1', { tabIndex: -1, className: 'caption', dir: 'auto' }, captionText(videos.captions[number]));
   place.replaceChildren(...[
     navigation(number, order),
-    element('p', { className: 'muted' }, videos.ids[number]),
+    element('p', { className: 'muted' }, inOwnDirection(videos.ids[number])),
     heading,
     other === undefined ? null : element('p', {},
-      element('span', { className: 'muted' }, `${summary.compare.label}: `), captionText(other)),
+      element('span', { className: 'muted' }, `${summary.compare.label}: `), captionOf(other)),
     section ? null : stripOf(number, videos),
     figures(number, videos),
     section,
-    attention?.key_frame >= 0
-      ? element('p', { className: 'small' }, `Key frame: frame ${attention.key_frame + 1}`) : null,
-    ...list('References', references),
+    attention?.saved_key_frame >= 0
+      ? element('p', { className: 'small' }, `Key frame: frame ${attention.saved_key_frame + 1}`) : null,
+    ...list('References', references.map(text => [captionOf(text)])),
     ...list('Captions of the search, with their log-probabilities',
       candidates.map(([caption, logProb]) =>
-        captionText(caption) + (logProb === null ? '' : ` (${logProb.toFixed(2)})`))),
+        [captionOf(caption), logProb === null ? '' : ` (${logProb.toFixed(2)})`])),
   ].filter(part => part !== null));
   return heading;
 }
@@ -68,7 +70,7 @@ function figures(number, videos) {
   return element('ul', { className: 'figures-list' }, ...items);
 }
 
-function list(title, texts) {
-  if (!texts.length) return [];
-  return [element('h2', {}, title), element('ul', {}, ...texts.map(text => element('li', {}, text)))];
+function list(title, items) {
+  if (!items.length) return [];
+  return [element('h2', {}, title), element('ul', {}, ...items.map(parts => element('li', {}, ...parts)))];
 }

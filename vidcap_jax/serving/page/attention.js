@@ -1,6 +1,6 @@
 // The words of a caption over the frames of its video: a chosen word lights up what it was read from.
 
-import { announce, element, percentText } from './dom.js';
+import { announce, element, percentText, svg } from './dom.js';
 import { drawingsOf } from './maps.js';
 
 /** The section of a result's attention; null if nothing of it can be drawn. */
@@ -28,8 +28,8 @@ export function attentionSection(attention) {
     items = drawing.items.map((_, i) => makeItem(drawing, i));
     strip.replaceChildren(...items.map(item => item.box));
     strip.classList.toggle('single', items.length === 1);
-    hint.textContent = 'Choose a word to see the weights of its attention.'
-      + (drawing.places ? ' Yellow: the places.' : '');
+    strip.classList.toggle('few', items.length > 1 && items.length <= 4);
+    hint.textContent = ['Choose a word to see the weights of its attention.', ...legend(drawing)].join(' ');
     select(word);
   };
   buttons.forEach((button, index) => {
@@ -40,7 +40,8 @@ export function attentionSection(attention) {
     button.addEventListener('focus', () => select(index, true));
   });
   const group = element(
-    'div', { className: 'words', role: 'radiogroup', 'aria-label': 'Words of the caption' }, ...buttons);
+    'div', { className: 'words', role: 'radiogroup', 'aria-label': 'Words of the caption', dir: 'auto' },
+    ...buttons);
   group.addEventListener('keydown', event => moveWithKeys(event, buttons));
   draw(drawing);
   return element(
@@ -66,33 +67,68 @@ function mostCertain(weights) {
 function moveWithKeys(event, buttons) {
   const at = buttons.indexOf(event.target);
   const last = buttons.length - 1;
+  const next = Math.min(at + 1, last), previous = Math.max(at - 1, 0);
+  const isLeftward = getComputedStyle(event.currentTarget).direction === 'rtl';
   const to = {
-    ArrowRight: Math.min(at + 1, last), ArrowDown: Math.min(at + 1, last),
-    ArrowLeft: Math.max(at - 1, 0), ArrowUp: Math.max(at - 1, 0), Home: 0, End: last,
+    ArrowDown: next, ArrowUp: previous, Home: 0, End: last,
+    ArrowRight: isLeftward ? previous : next, ArrowLeft: isLeftward ? next : previous,
   }[event.key];
   if (at < 0 || to === undefined) return;
   event.preventDefault();
   buttons[to].focus();
 }
 
+/** What the marks of a drawing mean. */
+function legend(drawing) {
+  const texts = [];
+  if (drawing.grid) texts.push('Yellow: the places.');
+  else if (drawing.places) {
+    texts.push(drawing.items.some(hasBoxes) ? 'Boxes: the regions, brighter the larger their weights.'
+      : 'Bars below a frame: its regions, in their order.');
+  }
+  if (drawing.chosen.length) texts.push(`${MARK}: the frames that the model chose for the word.`);
+  if (drawing.items.some(item => item.isKey)) {
+    texts.push(`${MARK} key frame: the model reads the video from there.`);
+  }
+  return texts;
+}
+
+const MARK = '\u2605';
+const hasBoxes = item => Boolean(item.picture && item.boxes);
+
 const timeText = time => `${time.toFixed(1)} s`;
 
 function makeItem(drawing, index) {
-  const { title, picture: source, time } = drawing.items[index];
+  const item = drawing.items[index];
+  const { title, picture: source, time } = item;
   // Only pictures inside the answer, or in the folder of a report, are shown.
   const picture = /^(data:image\/|pictures\/[\w-]+\.jpg$)/.test(source)
     ? element('img', { src: source, alt: title }) : null;
-  const canvas = picture && drawing.places ? element('canvas', { 'aria-hidden': 'true' }) : null;
+  const canvas = picture && drawing.grid ? element('canvas', { 'aria-hidden': 'true' }) : null;
   if (canvas) [canvas.height, canvas.width] = drawing.grid;
+  const isOfRegions = drawing.places && !drawing.grid;
+  const boxes = isOfRegions && hasBoxes(item) ? item.boxes.map(makeBox) : null;
+  const overlay = boxes && svg('svg', {
+    viewBox: '0 0 1000 1000', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, ...boxes.filter(Boolean));
+  const bars = isOfRegions && !boxes ? drawing.places[0][index].map(() => element('i')) : null;
   const fill = element('i');
   const percent = element('span');
-  const name = time === null ? title : timeText(time);
+  const name = element('span', {}, time === null ? title : timeText(time));
+  const mark = element('b', {});
   const box = element(
     'li', {},
-    picture && element('div', { className: 'frame' }, picture, canvas),
+    picture && element('div', { className: 'frame' }, picture, canvas, overlay),
     element('div', { className: 'bar', 'aria-hidden': 'true' }, fill),
-    element('div', { className: 'figures' }, element('span', {}, name), percent));
-  return { box, picture, canvas, fill, percent };
+    bars && element('div', { className: 'regions', 'aria-hidden': 'true' }, ...bars),
+    element('div', { className: 'figures' }, mark, name, percent));
+  return { box, picture, canvas, boxes, bars, fill, percent, mark };
+}
+
+/** The outline of a region; null for an absent one. */
+function makeBox(corners) {
+  if (!corners) return null;
+  const [left, top, right, bottom] = corners;
+  return svg('rect', { x: left, y: top, width: right - left, height: bottom - top });
 }
 
 function lightUp(drawing, items, word) {
@@ -100,12 +136,26 @@ function lightUp(drawing, items, word) {
   const largest = Math.max(...row, 1e-9);
   const places = drawing.places?.[word];
   const brightest = places ? Math.max(...places.flat(), 1e-9) : 1;
-  items.forEach(({ box, picture, canvas, fill, percent }, i) => {
-    box.className = row.length > 1 && row[i] === largest ? 'most' : '';
+  items.forEach(({ box, picture, canvas, boxes, bars, fill, percent, mark }, i) => {
+    const { title, isKey } = drawing.items[i];
+    const isChosen = Boolean(drawing.chosen[word]?.includes(i));
+    box.className = row.length > 1 && row[i] === largest && row[i] > 0 ? 'most' : '';
+    box.classList.toggle('marked', isKey || isChosen);
+    mark.textContent = isKey ? `${MARK} key frame` : isChosen ? MARK : '';
+    if (picture) picture.alt = title + (isKey ? ', key frame' : isChosen ? ', chosen for the word' : '');
     if (picture) picture.style.opacity = String(0.25 + 0.75 * (row[i] / largest));
     fill.style.width = `${100 * (row[i] / largest)}%`;
     percent.textContent = percentText(row[i]);
     if (canvas) paint(canvas, places[i], brightest);
+    boxes?.forEach((shape, region) => {
+      if (!shape) return;
+      const strength = (places[i][region] ?? 0) / brightest;
+      shape.style.opacity = String(0.15 + 0.85 * strength);
+      shape.style.strokeWidth = `${1 + 3 * strength}px`;
+    });
+    bars?.forEach((bar, region) => {
+      bar.style.height = `${100 * (places[i][region] / brightest)}%`;
+    });
   });
 }
 
@@ -122,7 +172,25 @@ function paint(canvas, weights, brightest) {
 function summary(drawing, text, word) {
   const row = drawing.weights[word];
   const largest = row.indexOf(Math.max(...row));
-  const { title, time } = drawing.items[largest];
-  const where = time === null ? title : `the frame at ${time.toFixed(1)} seconds`;
-  return `${text}: ${percentText(row[largest])} on ${where}`;
+  const parts = [`${text}: ${percentText(row[largest])} on ${frameText(drawing.items[largest])}`];
+  if (drawing.places && row[largest] > 0) {
+    parts.push(`most of it on ${placeText(drawing, word, largest)}`);
+  }
+  if (drawing.chosen[word]?.length) {
+    parts.push(`chosen: ${drawing.chosen[word].map(i => frameText(drawing.items[i])).join(' and ')}`);
+  }
+  const key = drawing.items.find(item => item.isKey);
+  if (key) parts.push(`key frame: ${frameText(key)}`);
+  return parts.join('; ');
+}
+
+const frameText = ({ title, time }) => time === null ? title : `the frame at ${time.toFixed(1)} seconds`;
+
+/** The place of a frame with the largest weight, counted from 1. */
+function placeText(drawing, word, frame) {
+  const weights = drawing.places[word][frame];
+  const place = weights.indexOf(Math.max(...weights));
+  if (!drawing.grid) return `region ${place + 1} of ${weights.length}`;
+  const [rows, columns] = drawing.grid;
+  return `row ${1 + Math.floor(place / columns)} of ${rows}, column ${1 + place % columns} of ${columns}`;
 }

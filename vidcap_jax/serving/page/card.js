@@ -123,7 +123,8 @@ function makeWork(name, onCancel) {
 function resultParts(result, several) {
   const title = several ? [element('h3', {}, result.video_id)] : [];
   if (result.error) return [...title, element('p', { className: 'problem' }, result.error.message)];
-  const parts = [...title, element('p', { className: 'caption' }, result.caption || '(an empty caption)')];
+  const parts = [...title, element(
+    'p', { className: 'caption', dir: 'auto' }, result.caption || '(an empty caption)')];
   const captions = result.captions ?? [];
   if (captions.length > 1) parts.push(captionTable(captions));
   else if (Number.isFinite(result.log_prob)) {

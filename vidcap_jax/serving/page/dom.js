@@ -14,6 +14,14 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** Makes an SVG element: attributes by name, then children. */
+export function svg(tag, attributes = {}, ...children) {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
 /** A labelled form field with a hint below it. */
 export function labelled(label, input, hint = '') {
   const id = `hint-${input.name}`;

@@ -4,10 +4,18 @@
  * What can be drawn of one attention.
  * @typedef {object} Drawing
  * @property {string} name
- * @property {{title: string, picture: ?string, time: ?number}[]} items frames, branches or layers
+ * @property {Item[]} items frames, branches or layers
  * @property {number[][]} weights (words, items), each row 1 in all or less
- * @property {?number[][][]} places (words, items, cells of the grid row by row)
- * @property {?number[]} grid rows and columns of a frame's places
+ * @property {?number[][][]} places (words, items, cells of the grid row by row, or regions)
+ * @property {?number[]} grid rows and columns of a frame's places; null if they are regions
+ * @property {number[][]} chosen (words, …) the items that the model chose for a word; [] if it mixes all
+ *
+ * @typedef {object} Item
+ * @property {string} title
+ * @property {?string} picture
+ * @property {?number} time
+ * @property {?(?number[])[]} boxes of the regions: left, top, right, bottom in thousandths of the frame
+ * @property {boolean} isKey whether it is the key frame of the whole caption
  */
 
 /** Sums nested lists over all axes that are not in ``keep``, which has their order. */
@@ -32,34 +40,41 @@ function asShares(row) {
 
 /** The drawings of an answer's attention, in its order; maps over words or entries have none. */
 export function drawingsOf(attention) {
-  return attention.maps.map(map => drawingOf(map, attention.frames)).filter(Boolean);
+  return attention.maps.map(map => drawingOf(map, attention)).filter(Boolean);
 }
 
-function drawingOf(map, allFrames) {
+function drawingOf(map, { frames: allFrames, key_frame: keyFrame = null }) {
   const { axes, name } = map;
   const word = ['word', ...axes];
   const rows = keep => sumOver(map.weights, word, ['word', ...keep]).map(asShares);
-  const framed = index => ({
-    title: `Frame ${index + 1}`, picture: allFrames[index].picture, time: allFrames[index].time,
+  const framed = (index, place) => ({
+    title: `Frame ${place + 1}`, picture: allFrames[index].picture, time: allFrames[index].time,
+    boxes: allFrames[index].boxes ?? null, isKey: index === keyFrame,
   });
-  const hasGrid = axes.includes('places') && Array.isArray(map.grid);
+  const hasPlaces = axes.includes('places');
+  const grid = hasPlaces && Array.isArray(map.grid) ? map.grid : null;
+  const chosen = map.chosen ?? [];
   if (axes.includes('frames') && map.frames.length) {
     return {
-      name, items: map.frames.map(framed), weights: rows(['frames']),
-      places: hasGrid ? rows(['frames', 'places']) : null, grid: hasGrid ? map.grid : null,
+      name, items: map.frames.map(framed), weights: rows(['frames']), grid, chosen,
+      places: hasPlaces ? rows(['frames', 'places']) : null,
     };
   }
-  if (hasGrid && allFrames.length === 1) {  // a picture
-    const places = rows(['places']);
+  // Places of the mean of all frames, each of which has an equal share; or of a picture.
+  const averaged = map.frames.length || allFrames.length !== 1 ? map.frames : [0];
+  if (hasPlaces && averaged.length) {
+    const shares = rows(['places']).map(row => row.map(weight => weight / averaged.length));
     return {
-      name, items: [framed(0)], weights: places.map(row => [total(row)]),
-      places: places.map(row => [row]), grid: map.grid,
+      name, items: averaged.map(framed), grid, chosen,
+      weights: shares.map(row => averaged.map(() => total(row))),
+      places: shares.map(row => averaged.map(() => row)),
     };
   }
   const named = ['branches', 'layers', 'heads'].find(axis => axes.includes(axis));
   if (named && map.labels.length > 1 && !axes.includes('frames') && !axes.includes('places')) {
-    const items = map.labels.map(label => ({ title: label, picture: null, time: null }));
-    return { name, items, weights: rows([named]), places: null, grid: null };
+    const items = map.labels.map(
+      label => ({ title: label, picture: null, time: null, boxes: null, isKey: false }));
+    return { name, items, weights: rows([named]), places: null, grid: null, chosen };
   }
   return null;
 }
