@@ -7,7 +7,7 @@ entries that can match the captions at hand are kept.
 import pathlib
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -21,28 +21,20 @@ _HASH_BITS = 24
 # An occurrence of a phrase: the number of the caption, the first word, the number of words.
 Occurrence = tuple[int, int, int]
 
+Entries = dict[str, dict[str, list[tuple[int, int]]]]
+
 
 class Paraphrases:
   """Phrases of captions and of references that METEOR takes for the same.
 
   Args:
-    phrases: those of the captions, of up to ``LONGEST`` words, joined by spaces.
-    words: all words of the references.
-
-  Attributes:
-    entries: {phrase of a caption: {phrase of a reference: [(direction, place in the table)]}}. The
-      direction is 0 where the table has the reference's phrase first, and 1 where the caption's.
+    entries: {phrase of a caption: {phrase of a reference: [(direction, place in the table)]}}, of
+      ``read_entries``.
   """
 
-  def __init__(self, phrases: Collection[str], words: Collection[str]):
-    self._words, self._phrases = {w.encode() for w in words}, {p.encode() for p in phrases}
-    self.entries: dict[str, dict[str, list[tuple[int, int]]]] = {}
-    filled = _buckets(self._phrases)
-    place = 0
-    with pathlib.Path(java.packaged('meteor', 'data/paraphrase-en.gz')).open('rb') as file:
-      for text in _whole_entries(file):
-        place += self._add(text, place, filled)
-    self._known = {other for found in self.entries.values() for other in found}
+  def __init__(self, entries: Entries):
+    self.entries = entries
+    self._known = {other for found in entries.values() for other in found}
     # Of the phrases that start with two words, the words of the longest.
     self._longest: dict[tuple[str, str], int] = {}
     for phrase in self._known:
@@ -50,20 +42,6 @@ class Paraphrases:
       if others:
         start = first, others[0]
         self._longest[start] = max(len(others) + 1, self._longest.get(start, 0))
-
-  def _add(self, text: bytes, place: int, filled: np.ndarray) -> int:
-    """Adds the entries of a part of the table; returns their number, with those left out."""
-    starts, ends = _lines(text)
-    words = _words(text)
-    for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
-      hashes = _hashes(words, starts[mine::3], ends[mine::3])
-      for i in np.flatnonzero(filled[hashes]).tolist():
-        own = text[starts[3 * i + mine] : ends[3 * i + mine]]
-        others = text[starts[3 * i + other] : ends[3 * i + other]]
-        if own in self._phrases and self._words.issuperset(others.split(b' ')):
-          found = self.entries.setdefault(own.decode(), {})
-          found.setdefault(others.decode(), []).append((direction, place + i))
-    return len(starts) // 3
 
   def occurrences(self, captions: Sequence[Sequence[str]]) -> dict[str, list[Occurrence]]:
     """Where captions, such as the references of a video, have phrases that are in entries."""
@@ -82,6 +60,50 @@ class Paraphrases:
   def of(self, phrase: str) -> Mapping[str, Sequence[tuple[int, int]]]:
     """The entries of a caption's phrase."""
     return self.entries.get(phrase, {})
+
+
+def read_entries(phrases: Collection[str], words: Collection[str]) -> Entries:
+  """The entries of the table that captions and references have.
+
+  Args:
+    phrases: those of the captions, of up to ``LONGEST`` words, joined by spaces.
+    words: all words of the references.
+
+  Returns:
+    See ``Paraphrases``. The direction is 0 where the table has the reference's phrase first, and 1
+    where the caption's.
+  """
+  own_phrases = {phrase.encode() for phrase in phrases}
+  wanted = _Wanted(own_phrases, {word.encode() for word in words}, _buckets(own_phrases))
+  entries: Entries = {}
+  place = 0
+  with pathlib.Path(java.packaged('meteor', 'data/paraphrase-en.gz')).open('rb') as file:
+    for text in _whole_entries(file):
+      place += _add(entries, text, place, wanted)
+  return entries
+
+
+class _Wanted(NamedTuple):
+  """What entries are kept: phrases of captions, words of references, and the phrases' hashes."""
+
+  phrases: set[bytes]
+  words: set[bytes]
+  filled: np.ndarray
+
+
+def _add(entries: Entries, text: bytes, place: int, wanted: _Wanted) -> int:
+  """Adds the entries of a part of the table; returns their number, with those left out."""
+  starts, ends = _lines(text)
+  words = _words(text)
+  for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
+    hashes = _hashes(words, starts[mine::3], ends[mine::3])
+    for i in np.flatnonzero(wanted.filled[hashes]).tolist():
+      own = text[starts[3 * i + mine] : ends[3 * i + mine]]
+      others = text[starts[3 * i + other] : ends[3 * i + other]]
+      if own in wanted.phrases and wanted.words.issuperset(others.split(b' ')):
+        found = entries.setdefault(own.decode(), {})
+        found.setdefault(others.decode(), []).append((direction, place + i))
+  return len(starts) // 3
 
 
 def _buckets(phrases: Collection[bytes]) -> np.ndarray:

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import difflib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -253,7 +253,7 @@ def evaluated_metrics(section: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def start_meteor(
-  programs: Programs = DEFAULTS, references: Iterable[Sequence[str]] = ()
+  programs: Programs = DEFAULTS, references: Collection[Sequence[str]] = ()
 ) -> MeteorProgram:
   """METEOR, for a ``with`` statement.
 
@@ -266,7 +266,7 @@ def start_meteor(
   """
   if meteor_python.choose_meteor(programs.meteor, references) == 'java':
     return meteor.Meteor(programs.meteor_time_limit)
-  return meteor_python.PythonMeteor()
+  return meteor_python.PythonMeteor(sum(map(len, references)))
 
 
 def java_notes(programs: Programs = DEFAULTS) -> list[str]:

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from vidcap_jax.evaluation import meteor_paraphrases
-from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases
+from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases, read_entries
 
 
 @pytest.fixture(scope='module')
 def table() -> Paraphrases:
   words = {'at', 'least', 'minimum', 'a', 'of', 'take', 'part', 'in', 'participate', 'dog'}
-  return Paraphrases({'at least', 'take part in', 'participate in', 'dog'}, words)
+  return Paraphrases(read_entries({'at least', 'take part in', 'participate in', 'dog'}, words))
 
 
 def test_entries_of_both_directions(table):

@@ -7,6 +7,7 @@ import pytest
 
 from vidcap_jax.evaluation import meteor_python, metrics
 from vidcap_jax.evaluation.meteor_python import PythonMeteor, choose_meteor
+from vidcap_jax.evaluation.meteor_statistics import best_statistics, split_videos
 
 WORDS = (
   *('a', 'a', 'a', 'the', 'the', 'man', 'men', 'boy', 'is', 'are', 'running', 'runs', 'ran', 'car'),
@@ -66,17 +67,19 @@ def test_without_java_all_scores_are_there(no_java):
 def test_two_processes_have_the_statistics_of_one(monkeypatch):
   rng = random.Random(1)
   hypotheses, references = random_captions(9, rng), [random_captions(3, rng) for _ in range(9)]
-  alone = meteor_python.best_statistics(hypotheses, references)
+  videos = split_videos(hypotheses, references)
+  alone = best_statistics(videos, videos.paraphrases())
   monkeypatch.setattr(meteor_python, 'PARALLEL_CAPTIONS', 1)
   monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
-  _, _, table = PythonMeteor().score_with_statistics(hypotheses, references)
-  np.testing.assert_array_equal(table, alone)
+  with PythonMeteor(27) as process:
+    for videos in (slice(None), slice(4)):  # the second process answers several requests
+      _, _, table = process.score_with_statistics(hypotheses[videos], references[videos])
+      np.testing.assert_array_equal(table, alone[videos])
 
 
 def test_an_error_of_the_second_process_is_one_of_metrics(monkeypatch):
   monkeypatch.setattr(meteor_python, 'PARALLEL_CAPTIONS', 1)
   monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
   monkeypatch.setattr('sys.executable', '/bin/false')
-  monkeypatch.setattr(meteor_python, 'best_statistics', lambda *_: np.zeros((1, 23)))
   with pytest.raises(metrics.MetricError, match='meteor_worker.*status 1'):
     PythonMeteor().score_with_statistics(['a', 'b'], [['a'], ['b']])

@@ -1,0 +1,24 @@
+"""The statistics of captions and their best references."""
+
+import numpy as np
+
+from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases
+from vidcap_jax.evaluation.meteor_statistics import best_statistics, split_videos
+
+
+def test_the_best_reference_counts_and_paraphrases_of_other_videos_do_not():
+  videos = split_videos(['a man ran', 'it'], [['the boy', 'one man runs off'], ['a dog']])
+  entries = {'man': {'boy': [(0, 1)]}, 'a man': {'one man': [(1, 2)], 'dog': [(0, 3)]}}
+  table = best_statistics(videos, Paraphrases(entries))
+  words, functions, chunks_and_matched = table[0, :2], table[0, 2:4], table[0, 20:]
+  assert words.tolist() == [3, 4]  # of the second reference
+  assert functions.tolist() == [1, 1]
+  assert chunks_and_matched.tolist() == [1, 3, 3]  # 'one man' as a phrase, and 'runs'
+  np.testing.assert_array_equal(table[1, 20:], 0)
+
+
+def test_a_part_of_the_videos_has_the_statistics_of_all():
+  videos = split_videos(['a man ran', 'the dogs'], [['one man runs'], ['a dog', 'the dog']])
+  nothing = Paraphrases({})
+  all_rows = best_statistics(videos, nothing)
+  np.testing.assert_array_equal(best_statistics(videos.from_video(1), nothing), all_rows[1:])
