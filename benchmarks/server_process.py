@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 
@@ -24,47 +23,59 @@ class Server:
   Attributes:
     url: such as http://127.0.0.1:8080
     process: that was started.
-    ready_seconds: from the start until all programs were compiled.
+    log: what it prints.
+    started: when it was started, by ``time.perf_counter``.
   """
 
   url: str
   process: subprocess.Popen
-  ready_seconds: float
+  log: pathlib.Path
+  started: float
+
+  def wait_until_ready(self) -> float:
+    """Waits until all programs are compiled; returns the seconds since the start.
+
+    Raises:
+      UserError: it ended before, or was not ready in time; its output is in the message.
+    """
+    _wait_for_line('ready', self.process, self.log, self.started)
+    return time.perf_counter() - self.started
 
 
 @contextlib.contextmanager
-def start_server(checkpoint: str, *flags: str) -> Iterator[Server]:
+def start_server(folder: pathlib.Path, checkpoint: str, *flags: str) -> Iterator[Server]:
   """Runs ``vidcap serve`` on a free port until the block ends, which sends it SIGTERM.
 
   Args:
+    folder: where its output is written to.
     checkpoint: a workdir or step folder.
     flags: more flags of the command.
 
   Raises:
-    UserError: it ended before it was ready, or was not ready in time; its output is in the message.
+    UserError: it ended before it listened, or did not listen in time; its output is in the message.
   """
   command = [sys.executable, '-m', 'vidcap_jax', 'serve', f'--checkpoint={checkpoint}', '--port=0']
-  with tempfile.TemporaryDirectory() as folder:
-    log = pathlib.Path(folder) / 'log.txt'
-    begun = time.perf_counter()
-    with log.open('w') as output:
-      process = subprocess.Popen([*command, *flags], stdout=output, stderr=output)
-    try:
-      url = _wait_until_ready(process, log, begun + START_SECONDS)
-      yield Server(url, process, time.perf_counter() - begun)
-    finally:
-      _stop(process)
+  log, started = folder / 'log.txt', time.perf_counter()
+  with log.open('w') as output:
+    process = subprocess.Popen([*command, *flags], stdout=output, stderr=output)
+  try:
+    url = _wait_for_line(r'http://\S+', process, log, started)
+    yield Server(url, process, log, started)
+  finally:
+    _stop(process)
 
 
-def _wait_until_ready(process: subprocess.Popen, log: pathlib.Path, deadline: float) -> str:
+def _wait_for_line(
+  pattern: str, process: subprocess.Popen, log: pathlib.Path, started: float
+) -> str:
+  """Waits until the server has printed such a line, and returns it."""
   while True:
     text = log.read_text(errors='replace')
-    found = re.search(r'^vidcap serve: (http://\S+)$', text, re.M)
-    if found and re.search(r'^vidcap serve: ready$', text, re.M):
+    if found := re.search(f'^vidcap serve: ({pattern})$', text, re.M):
       return found[1]
     if process.poll() is not None:
       raise UserError(f'vidcap serve ended with status {process.returncode}:\n{text[-3000:]}')
-    if time.perf_counter() > deadline:
+    if time.perf_counter() > started + START_SECONDS:
       raise UserError(f'vidcap serve was not ready in {START_SECONDS:g} s:\n{text[-3000:]}')
     time.sleep(0.1)
 

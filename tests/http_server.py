@@ -6,29 +6,22 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
-import sys
 import time
 
+from benchmarks import server_process
 from tests import http_forms
 
 START_SECONDS = 300
 
 
 @dataclasses.dataclass(frozen=True)
-class RunningServer:
+class RunningServer(server_process.Server):
   """A server in a process of its own.
 
   Attributes:
-    url: of the server.
-    process: that runs.
-    log: what it prints.
     temp: the folder for uploads.
   """
 
-  url: str
-  process: subprocess.Popen
-  log: pathlib.Path
   temp: pathlib.Path
 
   def workers(self) -> list[int]:
@@ -74,17 +67,9 @@ def wait_until(holds, seconds: float = 60) -> None:
 
 
 @contextlib.contextmanager
-def start_server(folder: pathlib.Path, *flags: str):
-  """Starts ``vidcap serve``; ends it by SIGTERM."""
-  log, temp = folder / 'log.txt', folder / 'temp'
+def start_server(folder: pathlib.Path, checkpoint: pathlib.Path, *flags: str):
+  """Starts ``vidcap serve``, and goes on when it listens; ends it by SIGTERM."""
+  temp = folder / 'temp'
   temp.mkdir()
-  command = [sys.executable, '-m', 'vidcap_jax', 'serve', '--port=0', f'--temp={temp}', *flags]
-  with log.open('w') as output:
-    process = subprocess.Popen(command, stdout=output, stderr=output)
-  try:
-    wait_until(lambda: 'http://' in log.read_text() or process.poll() is not None, START_SECONDS)
-    url = re.search(r'http://\S+', log.read_text())[0]
-    yield RunningServer(url, process, log, temp)
-  finally:
-    process.terminate()
-    process.wait(START_SECONDS)
+  with server_process.start_server(folder, str(checkpoint), f'--temp={temp}', *flags) as server:
+    yield RunningServer(**vars(server), temp=temp)

@@ -33,5 +33,5 @@ def test_memory_is_that_of_a_process_and_all_it_started():
 
 
 def test_a_server_that_does_not_start(tmp_path):
-  with pytest.raises(UserError, match='none'), start_server(str(tmp_path / 'none')):
+  with pytest.raises(UserError, match='none'), start_server(tmp_path, str(tmp_path / 'none')):
     pass

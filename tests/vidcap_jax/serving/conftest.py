@@ -3,7 +3,7 @@ import pathlib
 import pytest
 
 from tests import http_forms
-from tests.http_server import START_SECONDS, start_server, wait_until
+from tests.http_server import start_server
 
 pytest.importorskip('starlette', reason='the extra "serve" is not installed')
 
@@ -18,17 +18,14 @@ def server(run_folder, tmp_path_factory):
   """A server of the run in ``workspace`` that is ready, with places for eight requests."""
   flags = ('--batch_sizes=4', '--requests=8', '--workers=2', '--upload_mb=2', '--clip_seconds=30')
   folder = tmp_path_factory.mktemp('server')
-  with start_server(folder, f'--checkpoint={run_folder}', *flags) as running:
+  with start_server(folder, run_folder, *flags) as running:
     starting = http_forms.get(running.url, '/healthz')
     refused = http_forms.post(running.url, http_forms.parts_of([('a.png', b'x')]))
     assert (starting.status, starting.json) == (503, {'status': 'starting'})
     assert (refused.status, refused.code) == (503, 'starting')
     assert int(refused.headers['retry-after']) > 0
-    wait_until(
-      lambda: http_forms.get(running.url, '/healthz').status == 200 or running.process.poll(),
-      START_SECONDS,
-    )
-    assert 'vidcap serve: ready' in running.log.read_text()
+    running.wait_until_ready()
+    assert http_forms.get(running.url, '/healthz').status == 200
     yield running
 
 

@@ -20,8 +20,8 @@ from vidcap_jax.serving.server import Options
 @pytest.fixture
 def tiny_server(tiny_run, tmp_path):
   flags = ('--batch_sizes=8', '--captions=1', '--allowed_hosts=captions.test')
-  with start_server(tmp_path, f'--checkpoint={tiny_run}', *flags) as running:
-    wait_until(lambda: get(running.url, '/healthz').status == 200, START_SECONDS)
+  with start_server(tmp_path, tiny_run, *flags) as running:
+    running.wait_until_ready()
     yield running
 
 
@@ -59,7 +59,7 @@ def test_sigterm_lets_a_request_finish(tiny_server):
 
 
 def test_sigterm_ends_a_start_promptly(tiny_run, tmp_path):
-  with start_server(tmp_path, f'--checkpoint={tiny_run}', '--beams=2,3,4,5') as running:
+  with start_server(tmp_path, tiny_run, '--beams=2,3,4,5') as running:
     wait_until(lambda: 'compiling' in running.log.read_text(), START_SECONDS)
     assert get(running.url, '/healthz').status == 503
     running.process.send_signal(signal.SIGTERM)
