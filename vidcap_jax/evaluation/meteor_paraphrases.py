@@ -62,19 +62,23 @@ class Paraphrases:
     return self.entries.get(phrase, {})
 
 
-def read_entries(phrases: Collection[str], words: Collection[str]) -> Entries:
+def read_entries(
+  phrases: Collection[str], words: Collection[str], *, of_references: bool = False
+) -> Entries:
   """The entries of the table that captions and references have.
 
   Args:
-    phrases: those of the captions, of up to ``LONGEST`` words, joined by spaces.
-    words: all words of the references.
+    phrases: those of one side, of up to ``LONGEST`` words, joined by spaces: of the captions, or of
+      the references.
+    words: all words of the other side.
+    of_references: whether the phrases are those of the references.
 
   Returns:
     See ``Paraphrases``. The direction is 0 where the table has the reference's phrase first, and 1
     where the caption's.
   """
-  own_phrases = {phrase.encode() for phrase in phrases}
-  wanted = _Wanted(own_phrases, {word.encode() for word in words}, _buckets(own_phrases))
+  given = {phrase.encode() for phrase in phrases}
+  wanted = _Wanted(given, {word.encode() for word in words}, of_references, _buckets(given))
   entries: Entries = {}
   place = 0
   with pathlib.Path(java.packaged('meteor', 'data/paraphrase-en.gz')).open('rb') as file:
@@ -84,10 +88,11 @@ def read_entries(phrases: Collection[str], words: Collection[str]) -> Entries:
 
 
 class _Wanted(NamedTuple):
-  """What entries are kept: phrases of captions, words of references, and the phrases' hashes."""
+  """What entries are kept: phrases of one side, words of the other, and the phrases' hashes."""
 
   phrases: set[bytes]
   words: set[bytes]
+  of_references: bool
   filled: np.ndarray
 
 
@@ -95,14 +100,16 @@ def _add(entries: Entries, text: bytes, place: int, wanted: _Wanted) -> int:
   """Adds the entries of a part of the table; returns their number, with those left out."""
   starts, ends = _lines(text)
   words = _words(text)
-  for direction, mine, other in ((0, 2, 1), (1, 1, 2)):
-    hashes = _hashes(words, starts[mine::3], ends[mine::3])
+  # The lines of an entry are a probability and two phrases, each the caption's in one direction.
+  for direction, given, other in ((wanted.of_references, 2, 1), (not wanted.of_references, 1, 2)):
+    hashes = _hashes(words, starts[given::3], ends[given::3])
     for i in np.flatnonzero(wanted.filled[hashes]).tolist():
-      own = text[starts[3 * i + mine] : ends[3 * i + mine]]
+      phrase = text[starts[3 * i + given] : ends[3 * i + given]]
       others = text[starts[3 * i + other] : ends[3 * i + other]]
-      if own in wanted.phrases and wanted.words.issuperset(others.split(b' ')):
+      if phrase in wanted.phrases and wanted.words.issuperset(others.split(b' ')):
+        own, paraphrase = (others, phrase) if wanted.of_references else (phrase, others)
         found = entries.setdefault(own.decode(), {})
-        found.setdefault(others.decode(), []).append((direction, place + i))
+        found.setdefault(paraphrase.decode(), []).append((int(direction), place + i))
   return len(starts) // 3
 
 

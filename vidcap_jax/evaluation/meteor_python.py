@@ -9,9 +9,10 @@ from typing import Self
 
 import numpy as np
 
-from vidcap_jax.evaluation import meteor
+from vidcap_jax.evaluation import meteor, meteor_words
 from vidcap_jax.evaluation.java import choose_program
-from vidcap_jax.evaluation.meteor_statistics import best_statistics, split_videos
+from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases, read_entries
+from vidcap_jax.evaluation.meteor_statistics import Videos, best_statistics, split_videos
 from vidcap_jax.evaluation.meteor_worker import Worker
 
 # References from which a second process pays.
@@ -84,6 +85,43 @@ class PythonMeteor:
     _ = videos.vocabulary  # while the worker reads the table of paraphrases
     first = best_statistics(videos, self._worker.paraphrases(), label)
     return np.concatenate([first, self._worker.statistics()])
+
+
+class ReferencesMeteor:
+  """METEOR without Java against references that are known from the start.
+
+  Like a process of Java, it reads the table of paraphrases once for any number of scorings. It
+  keeps the entries whose one phrase is in a reference and whose other phrase has known words.
+
+  Args:
+    references: tokenised captions of each video.
+    words: that captions are made of. Another word is learned when it comes, by reading the table
+      again, which takes seconds.
+  """
+
+  def __init__(self, references: Sequence[Sequence[str]], words: Iterable[str]):
+    self._videos = split_videos([], references)
+    self._words = {part for word in words for part in meteor_words.normalize(word)}
+    self._paraphrases = self._read_paraphrases()
+
+  def score(self, hypotheses: Sequence[str], rows: Sequence[int]) -> np.ndarray:
+    """The scores of captions, (N,).
+
+    Args:
+      hypotheses: tokenised captions.
+      rows: the video of each one, an index into the references.
+    """
+    captions = split_videos(hypotheses, []).captions
+    new = {word for caption in captions for word in caption.words} - self._words
+    if new:
+      self._words |= new
+      self._paraphrases = self._read_paraphrases()
+    videos = Videos(captions, [self._videos.references[row] for row in rows])
+    return meteor.score_of_statistics(best_statistics(videos, self._paraphrases))
+
+  def _read_paraphrases(self) -> Paraphrases:
+    phrases = self._videos.reference_phrases()
+    return Paraphrases(read_entries(phrases, self._words, of_references=True))
 
 
 def _is_shared(references: int) -> bool:

@@ -40,6 +40,11 @@ class Videos:
     phrases = {phrase for caption in self.captions for phrase in caption.phrases}
     return Paraphrases(read_entries(phrases, self.words))
 
+  def reference_phrases(self) -> set[str]:
+    """The phrases of all references, of up to ``LONGEST`` words, joined by spaces."""
+    texts = (text for texts in self.references for text in texts)
+    return {phrase for text in texts for phrase in _phrases(text.words)}
+
   def from_video(self, number: int) -> 'Videos':
     """Without the videos before a number."""
     return Videos(self.captions[number:], self.references[number:])

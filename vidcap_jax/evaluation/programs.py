@@ -56,7 +56,7 @@ class Programs:
       MetricError: Java is asked for, and none works.
       ConfigError, DataError: a metric needs a sentence encoder that is missing or can't be read.
     """
-    for name in ('tokenizer', *(['meteor'] if 'METEOR' in metrics else [])):
+    for name in ('tokenizer', 'meteor'):  # signatures name both programs
       java.choose_program(f'{prefix}{name}', getattr(self, name))
     try:
       self.encoder(metrics)

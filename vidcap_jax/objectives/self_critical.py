@@ -17,6 +17,8 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, Vocabulary
 from vidcap_jax.errors import ConfigError
+from vidcap_jax.evaluation.java import find_java
+from vidcap_jax.evaluation.programs import of_config
 from vidcap_jax.evaluation.zero_scores import zero_scores
 from vidcap_jax.models.captioner import Captioner, Inputs, bind, encoder_params
 from vidcap_jax.objectives import sampling
@@ -196,8 +198,13 @@ class _SelfCritical:
 
   @functools.cached_property
   def on_host(self) -> tuple[str, ...]:
-    """The rewards that a program of their own computes, outside the compiled step."""
+    """The rewards that are computed on the host, outside the compiled step."""
     return tuple(name for name in self.weights if name not in REWARDS)
+
+  @property
+  def meteor_program(self) -> str:
+    """What computes METEOR, one of ``java.PROGRAMS``."""
+    return of_config(self.config.eval).meteor
 
   def loss(self, params, batch, inputs, key, epoch, state):
     """The policy's loss, and the cross entropy's where it has a weight."""
@@ -309,8 +316,9 @@ class _SelfCritical:
   def host_reward(
     self, captions: Sequence[Sequence[str]], vocabulary: Vocabulary
   ) -> Callable[..., dict]:
-    """Rewards that programs of their own compute."""
-    programs = {name: HOST_REWARDS[name](captions, vocabulary) for name in self.on_host}
+    """Rewards that are computed on the host."""
+    chosen = self.meteor_program
+    programs = {name: HOST_REWARDS[name](captions, vocabulary, chosen) for name in self.on_host}
 
     def compute(samples, rows):
       return {
@@ -322,10 +330,12 @@ class _SelfCritical:
     return compute
 
   def notes(self, captions: Sequence[Sequence[str]], vocabulary: Vocabulary) -> list[str]:
-    """Lines that name the rewards that are 0 for any samples."""
+    """Lines that name the rewards that are 0 for any samples, and METEOR where Java is missing."""
     end = [SPECIAL[EOS]] if self.settings.count_eos else []
     zero = zero_scores(captions, lambda caption: vocabulary.tokenize(caption) + end)
-    return [
+    without_java = self.on_host and self.meteor_program == 'auto' and not find_java()
+    note = 'note: no Java was found, so the reward meteor is computed in Python (the same values)'
+    return ([note] if without_java else []) + [
       f'warning: objective.rewards.{reward} is 0 for any caption: {zero[score]}; samples are not '
       'improved by it'
       for reward, score in (('cider', 'CIDEr'), ('bleu4', 'BLEU_4'))

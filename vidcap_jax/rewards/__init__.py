@@ -22,8 +22,8 @@ REWARDS: Mapping[str, Callable[[Array, VideoReferences], Array]] = {
   'bleu4': lambda s, r: bleu.bleu4(s, r.sentences),
   'rouge_l': lambda s, r: rouge.rouge_l(s, r.sentences),
 }
-# Computed by an external program, outside the compiled step: (captions of each training video,
-# vocabulary) -> a function (tokens (B, S, L), rows (B,)) -> (B, S).
+# Computed on the host, outside the compiled step: (captions of each training video, vocabulary, the
+# program of ``eval.meteor``) -> a function (tokens (B, S, L), rows (B,)) -> (B, S).
 HOST_REWARDS: Mapping[str, Callable[..., Callable]] = {'meteor': make_meteor}
 
 

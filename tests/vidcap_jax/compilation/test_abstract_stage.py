@@ -60,7 +60,7 @@ def test_arguments_of_cross_entropy(params, tiny_data, tmp_path, monkeypatch):
 def test_arguments_with_reference_tables_and_rewards_from_the_host(
   tiny_data, tmp_path, monkeypatch
 ):
-  def fake_meteor(captions, vocabulary):
+  def fake_meteor(captions, vocabulary, program):
     return lambda tokens, rows: np.zeros(tokens.shape[:2], np.float32)
 
   monkeypatch.setitem(HOST_REWARDS, 'meteor', fake_meteor)

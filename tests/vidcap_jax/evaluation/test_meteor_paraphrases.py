@@ -26,6 +26,18 @@ def test_entries_with_unknown_words_are_left_out(table):
     assert all(known.issuperset(other.split()) for other in found)
 
 
+def test_entries_by_the_phrases_of_references_are_those_of_both_sides():
+  phrases = {'take part in', 'participate in', 'at least'}
+  words = {word for phrase in phrases for word in phrase.split()}
+  by_references = Paraphrases(read_entries(phrases, words, of_references=True))
+  by_captions = Paraphrases(read_entries(phrases, words))
+  for caption in phrases:
+    expected, found = by_captions.of(caption), by_references.of(caption)
+    for reference in phrases:
+      assert sorted(found.get(reference, ())) == sorted(expected.get(reference, ()))
+  assert by_references.of('take part in')['participate in']
+
+
 def test_occurrences(table):
   captions = [
     ['they', 'take', 'part', 'in', 'it'],

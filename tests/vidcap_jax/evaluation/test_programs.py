@@ -45,8 +45,7 @@ def test_what_is_asked_for_and_missing_is_an_error_with_the_key(no_java, monkeyp
   with pytest.raises(MetricError, match=r'eval\.tokenizer=java'):
     Programs(tokenizer='java').require(['CIDEr'], 'eval.')
   with pytest.raises(MetricError, match='--meteor=java'):
-    Programs(meteor='java').require(['METEOR'], '--')
-  Programs(meteor='java').require(['CIDEr'], '--')  # METEOR is not computed
+    Programs(meteor='java').require(['CIDEr'], '--')
   Programs().require(['METEOR'], '--')
   with pytest.raises(ConfigError, match=r'eval\.embedding_model=/nowhere'):
     Programs(embedding_model='/nowhere').require(['RefEmbedding'], 'eval.')
