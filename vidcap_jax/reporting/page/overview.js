@@ -144,10 +144,11 @@ function cards(numbers, videos, label) {
   }));
 }
 
-/** The picture strip of a video; null if it has none. */
-export function stripOf(number, videos) {
+/** The picture strip of a video, at most so high; null if it has none. */
+export function stripOf(number, videos, height = 96) {
   if (!videos.strips[number]) return null;
-  const [width, height] = videos.strips[number];  // so that nothing moves once it is loaded
+  const [columns, rows] = videos.strips[number];
+  const width = Math.round(columns * height / rows);  // so that nothing moves once it is loaded
   return element('img', {
     className: 'pictures', loading: 'lazy', alt: '', width, height,
     src: `pictures/${String(number).padStart(6, '0')}.jpg` });

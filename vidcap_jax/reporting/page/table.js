@@ -112,7 +112,7 @@ export function makeTable(summary, videos) {
 
   const row = number => element(
     'tr', { role: 'row' },
-    element('td', { role: 'cell', className: 'id' }, stripOf(number, videos),
+    element('td', { role: 'cell', className: 'id' }, stripOf(number, videos, 64),
       element('small', { className: 'muted' }, inOwnDirection(videos.ids[number]))),
     element('td', { role: 'cell', className: 'text' },
       element('a', { href: `#video-${number}` }, captionOf(videos.captions[number])),

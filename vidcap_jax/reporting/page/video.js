@@ -37,7 +37,7 @@ export async function showVideo(number, summary, videos, order) {
     heading,
     other === undefined ? null : element('p', {},
       element('span', { className: 'muted' }, `${summary.compare.label}: `), captionOf(other)),
-    section ? null : stripOf(number, videos),
+    section ? null : stripOf(number, videos, 160),
     figures(number, videos),
     section,
     attention?.saved_key_frame >= 0
