@@ -1,7 +1,7 @@
 """BERTScore: how well the word pieces of a caption and of a reference match, by a BERT encoder.
 
 Zhang et al., "BERTScore: Evaluating Text Generation with BERT", 2020, section 3, without weights
-of words and without rescaling.
+of words and without rescaling. The layer is ``SentenceEncoder.token_layer``.
 """
 
 from collections.abc import Callable, Sequence

@@ -92,7 +92,7 @@ def test_captions_without_any_words_need_no_encoder():
 
 def test_by_the_encoder_of_the_wheel():
   try:
-    SentenceEncoder()
+    assert SentenceEncoder().token_layer == 5  # of 6
   except ConfigError as error:
     pytest.skip(str(error))
   references = {'v1': ['a man is playing a guitar'], 'v2': ['a dog runs'], 'v3': ['a cat sleeps']}
@@ -102,3 +102,5 @@ def test_by_the_encoder_of_the_wheel():
   f1 = {video_id: scores['BERTScore_F1'] for video_id, scores in by_video.items()}
   assert f1['v2'] == pytest.approx(1, abs=1e-5)
   assert 0 < f1['v3'] < f1['v1'] < f1['v2']
+  shuffled, _ = score({**captions, 'v1': 'guitar the plays man a'}, references, ['BERTScore'])
+  assert shuffled['BERTScore_F1'] < corpus['BERTScore_F1'] - 0.01  # by the context
