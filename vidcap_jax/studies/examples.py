@@ -154,14 +154,14 @@ def page(title: str, examples: Collection[Example], most_references: int) -> str
 
 
 def markdown_table(examples: Sequence[Example], most_references: int) -> str:
-  """The captions of each video by its id, beside references, as a Markdown table."""
+  """The captions of each video by its id, beside references if there are any to show."""
   head = ['video', *examples[0].captions, 'references']
   rows = [
     [e.video_id, *map(shown, e.captions.values()), '; '.join(e.references[:most_references])]
     for e in examples
   ]
   cells = [[markdown.escaped(cell) for cell in row] for row in (head, *rows)]
-  if not any(example.references for example in examples):
+  if not any(row[-1] for row in rows):
     cells = [row[:-1] for row in cells]
   return markdown.table(cells, left=range(len(cells[0])))
 
@@ -174,6 +174,8 @@ def run(options: argparse.Namespace, log: Callable[[str], None]) -> None:
   """
   if not (options.output or options.markdown):
     raise UserError('give --output=DIR, --markdown=PAGE or both')
+  if options.references_shown < 0:
+    raise UserError(f'--references_shown={options.references_shown}: 0 for none, or more')
   if options.markdown:
     markdown.check_page('--markdown', options.markdown, BLOCK)
   if options.output:
@@ -224,8 +226,9 @@ def make_parser() -> argparse.ArgumentParser:
   add('--count', type=int, default=COUNT, help='videos without --ids (default: %(default)s)')
   add('--references', metavar='FILE', help='or data set (default: that of the first run)')
   add(
-    '--references_shown', type=int, default=REFERENCES, metavar='N', help='(default: %(default)s)'
-  )
+    '--references_shown', type=int, default=REFERENCES, metavar='N',
+    help='of each video; 0 for none (default: %(default)s)',
+  )  # fmt: skip
   add('--videos', metavar='DIR', help='folder of the video files or frames, named by id')
   add('--output', '--out', metavar='DIR', help='folder of the page with pictures')
   add(

@@ -118,5 +118,11 @@ def test_captions_by_id_in_a_markdown_page(runs, tmp_path, capsys):
   assert [row.split(' | ')[0] for row in rows] == ['| v2   ', '| v0   ']
   assert r'one \| two; three |' in rows[0]
   assert capsys.readouterr().out.strip() == str(page)
+
+  examples.main([f'--runs={runs}', f'--markdown={page}', *more, '--references_shown=0'])
+  assert 'references' not in page.read_text()
+  assert 'three' not in page.read_text()
+  with pytest.raises(SystemExit, match='--references_shown=-1'):
+    examples.main([f'--runs={runs}', f'--markdown={page}', '--references_shown=-1'])
   with pytest.raises(SystemExit, match='--output=.*--markdown='):
     examples.main([f'--runs={runs}'])
