@@ -22,6 +22,8 @@ from vidcap_jax.evaluation import (
   intervals,
   metrics,
   results,
+  retrieval,
+  retrieval_intervals,
   retrieve,
   signature,
   submission,
@@ -299,7 +301,7 @@ def _score_retrieval(restored: Restored, data: Split) -> dict[str, Any]:
   captions = sum(len(video.captions) for video in data.videos)
   if not captions:
     return {'captions': 0}
-  score = retrieve.make_scorer(
+  rank = retrieve.make_ranker(
     restored.config,
     restored.module,
     restored.streams,
@@ -309,7 +311,11 @@ def _score_retrieval(restored: Restored, data: Split) -> dict[str, Any]:
     f'embedding captions of {data.name}',
   )
   batches = batches_of(restored, data.source, label=f'embedding videos of {data.name}')
-  return {**score(restored.params, batches, data.videos), 'captions': captions}
+  ranks = rank(restored.params, batches, data.videos)
+  ends = retrieval_intervals.score_intervals(ranks)
+  measured = {'intervals': {name: list(interval) for name, interval in ends.items()}}
+  scores = retrieval.scores(ranks.video_to_text, ranks.text_to_video)
+  return {**scores, **measured, 'captions': captions}
 
 
 def require_output(members: int, output: Any) -> None:

@@ -5,6 +5,7 @@ as mistakes, so a model that maps everything to one point ranks last, not first.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,12 +20,26 @@ SCORES = (
   *(f'{direction}_R@{k}' for direction in DIRECTIONS for k in RECALLS),
 )
 EQUAL = 1e-6  # cosines that differ by at most this are equal, within the precision of float32
+T = TypeVar('T', bound=Any)  # a score, or an array of them
 _ROWS = 256  # videos compared at a time, to bound the memory
 
 
-def ranks(
-  videos: np.ndarray, captions: np.ndarray, owner: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+class Ranks(NamedTuple):
+  """The ranks of the right answers in a split, from 1.
+
+  Attributes:
+    video_to_text: for each video with captions, in order, the rank of its nearest caption among the
+      captions of all other videos.
+    text_to_video: (M,) for each caption, the rank of its video among all videos.
+    owner: (M,) int, the video that each caption describes.
+  """
+
+  video_to_text: np.ndarray
+  text_to_video: np.ndarray
+  owner: np.ndarray
+
+
+def ranks(videos: np.ndarray, captions: np.ndarray, owner: np.ndarray) -> Ranks:
   """Ranks of the right answers, from 1; ties rank wrong answers first.
 
   Args:
@@ -33,10 +48,7 @@ def ranks(
     owner: (M,) int, the video that each caption describes.
 
   Returns:
-    video_to_text: for each video with captions, in order, the rank of its nearest caption among
-      the captions of all other videos.
-    text_to_video: (M,) for each caption, the rank of its video among all videos, including those
-      without captions.
+    The ranks; videos without captions count as wrong answers.
   """
   own = np.einsum('mh,mh->m', videos[owner], captions)  # (M,)
   nearest = np.full(len(videos), -np.inf, own.dtype)
@@ -52,7 +64,7 @@ def ranks(
     video_to_text[rows] += (wrong & ~(near < nearest[rows, None] - EQUAL)).sum(axis=1)
     text_to_video += (wrong & ~(near < own - EQUAL)).sum(axis=0)
   has_captions = np.bincount(owner, minlength=len(videos)) > 0
-  return video_to_text[has_captions], text_to_video
+  return Ranks(video_to_text[has_captions], text_to_video, owner)
 
 
 def scores(video_to_text: np.ndarray, text_to_video: np.ndarray) -> dict[str, float]:
@@ -64,9 +76,18 @@ def scores(video_to_text: np.ndarray, text_to_video: np.ndarray) -> dict[str, fl
   for direction, rank in zip(DIRECTIONS, (video_to_text, text_to_video)):
     values |= {f'{direction}_R@{k}': float((rank <= k).mean()) for k in RECALLS}
     values[f'{direction}_median_rank'] = float(np.median(rank))
+  return with_means(values)
+
+
+def with_means(values: Mapping[str, T]) -> dict[str, T]:
+  """Adds R@K of both directions, the mean, and rsum to the scores of each direction.
+
+  Args:
+    values: by name; numbers, or arrays of the scores of several draws.
+  """
   both = {k: [values[f'{direction}_R@{k}'] for direction in DIRECTIONS] for k in RECALLS}
-  values |= {f'R@{k}': sum(pair) / 2 for k, pair in both.items()}
-  return values | {'rsum': sum(map(sum, both.values()))}
+  means = {f'R@{k}': sum(pair) / 2 for k, pair in both.items()}
+  return {**values, **means, 'rsum': sum(map(sum, both.values()))}
 
 
 def perfect_score(name: str, captions: Sequence[int]) -> str:
@@ -94,7 +115,19 @@ def summary(report: Mapping) -> str:
   """A report's scores in a few lines."""
   lines = []
   for direction in DIRECTIONS:
-    recalls = '  '.join(f'R@{k} {report[f"{direction}_R@{k}"]:.4f}' for k in RECALLS)
-    median = report[f'{direction}_median_rank']
-    lines.append(f'{direction.replace("_", " ")}: {recalls}  median rank {median:g}')
-  return '\n'.join([*lines, f'rsum {report["rsum"]:.4f}'])
+    recalls = '  '.join(f'R@{k} {_shown(report, f"{direction}_R@{k}")}' for k in RECALLS)
+    median = _shown(report, f'{direction}_median_rank', 'g')
+    lines.append(f'{direction.replace("_", " ")}: {recalls}  median rank {median}')
+  lines.append(f'rsum {_shown(report, "rsum")}')
+  if report.get('intervals'):
+    lines.append('in brackets: 95 % intervals over videos')
+  return '\n'.join(lines)
+
+
+def _shown(report: Mapping, name: str, form: str = '.4f') -> str:
+  """A score, and its interval where there is one."""
+  text = f'{report[name]:{form}}'
+  if name in report.get('intervals', {}):
+    low, high = report['intervals'][name]
+    text += f' ({low:{form}} to {high:{form}})'
+  return text

@@ -54,7 +54,7 @@ def make_programs(
   return EmbeddingPrograms(embed_videos, embed_captions)
 
 
-def make_scorer(
+def make_ranker(
   config: ConfigDict,
   module: nn.Module,
   streams: Sequence[Stream],
@@ -62,8 +62,8 @@ def make_scorer(
   length: int,
   mesh: Mesh,
   label: str = '',
-) -> Callable[[Any, Iterable[tuple[int, Mapping]], Sequence[Video]], dict[str, float]]:
-  """A function (params, batches, texts) -> retrieval scores, compiled once.
+) -> Callable[[Any, Iterable[tuple[int, Mapping]], Sequence[Video]], retrieval.Ranks]:
+  """A function (params, batches, texts) -> ranks of the right answers, compiled once.
 
   Args:
     config, module, streams, vocabulary: a stage's or a checkpoint's.
@@ -79,7 +79,7 @@ def make_scorer(
   rows = config.eval.batch_size + -config.eval.batch_size % mesh.shape['data']
   programs = make_programs(config, module, streams)
 
-  def score(params, batches, texts):
+  def rank(params, batches, texts):
     videos = []
     for _, batch in batches:
       batch = distributed.to_devices(batch, mesh)
@@ -98,10 +98,9 @@ def make_scorer(
       embedded = distributed.to_host(programs.captions(params, local))  # (rows, S, H)
       captions.append(embedded.reshape(rows * S, -1))
     owner = np.repeat(np.arange(len(texts)), [len(video.captions) for video in texts])
-    ranked = retrieval.ranks(np.concatenate(videos), np.concatenate(captions)[: len(tokens)], owner)
-    return retrieval.scores(*ranked)
+    return retrieval.ranks(np.concatenate(videos), np.concatenate(captions)[: len(tokens)], owner)
 
-  return score
+  return rank
 
 
 def check_metric(settings: Mapping) -> None:

@@ -106,11 +106,15 @@ def make_validator(
     if reason := retrieval.perfect_score(config.eval.metric, [len(v.captions) for v in texts]):
       log(_cannot_choose(config, reason))
     length = stage.shape.length
-    score_retrieval = retrieve.make_scorer(config, module, streams, vocabulary, length, mesh)
+    rank = retrieve.make_ranker(config, module, streams, vocabulary, length, mesh)
     own_signature = _retrieval_signature(config, stage, texts)
-    return lambda params: Validation(
-      score_retrieval(params, batches(), texts), signature=own_signature
-    )
+
+    def validate(params):
+      ranks = rank(params, batches(), texts)
+      scores = retrieval.scores(ranks.video_to_text, ranks.text_to_video)
+      return Validation(scores, signature=own_signature)
+
+    return validate
   zero = zero_scores([v.captions for v in texts], vocabulary.tokenize)
   if config.eval.metric in zero:
     log(_cannot_choose(config, f'is 0 for any captions: {zero[config.eval.metric]}'))

@@ -209,7 +209,7 @@ def test_arguments_of_embedding_a_split(program, fused, tiny_data, monkeypatch):
   def call(capture):
     replaced = dataclasses.replace(made, **{program: capture})
     monkeypatch.setattr(retrieve, 'make_programs', lambda *_: replaced)
-    score = retrieve.make_scorer(
+    score = retrieve.make_ranker(
       *(model.config, model.module, model.streams, model.vocabulary, model.length, model.mesh)
     )
     score(model.params, batches_of(model, source), list(source))

@@ -88,6 +88,8 @@ def test_evaluation(workdir, restored, tiny_data):
   ranks = brute_force(np.asarray(seen), np.asarray(texts)[0], owner)
   expected = retrieval.scores(*ranks)
   assert {name: report[name] for name in expected} == expected
+  assert list(report['intervals']) == list(expected)
+  assert all(low <= high for low, high in report['intervals'].values())
   assert (report['videos'], report['captions'], report['references']) == (3, len(captions), True)
   assert (report['stage'], report['checkpoint']) == ('embedding', str(restored.path))
   assert not (workdir / 'eval' / 'val' / 'captions.json').exists()
@@ -108,7 +110,8 @@ def test_from_the_command_line(workdir, restored, tmp_path, capsys):
     'embedding videos of val: 0/3 videos, compiling',
     f'embedding captions of val: 0/{report["captions"]} captions, compiling',
   ]
-  assert f'text to video: R@1 {report["text_to_video_R@1"]:.4f}' in output
+  ends = '({:.4f} to {:.4f})'.format(*report['intervals']['text_to_video_R@1'])
+  assert f'text to video: R@1 {report["text_to_video_R@1"]:.4f} {ends}' in output
 
 
 def test_a_split_without_captions(workdir):
