@@ -16,12 +16,14 @@ from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import DataError
 from vidcap_jax.evaluation import scoring
 from vidcap_jax.evaluation.evaluate import evaluate_command, require_output
-from vidcap_jax.evaluation.metrics import METRICS
+from vidcap_jax.evaluation.metrics import METRICS, check_metrics
 from vidcap_jax.evaluation.programs import METEOR_SECONDS, Programs
 from vidcap_jax.files import read_json
 from vidcap_jax.inference.members import find_members, restore_members
 from vidcap_jax.inference.predict import as_result
 from vidcap_jax.inference.result import Result, Results
+
+_HYPOTHESES = 'give captions by video id, {id: caption}, results of Captioner.caption, or a file'
 
 
 class Scores(dict[str, Any]):
@@ -210,9 +212,13 @@ def score(
     (1.0, ['v1'])
   """
   if not isinstance(hypotheses, str | os.PathLike | Iterable):
-    raise TypeError(f'hypotheses={hypotheses!r}: give captions by video id, results or a file')
+    kind = type(hypotheses).__name__
+    raise TypeError(f'hypotheses: of type {kind}; {_HYPOTHESES}')
   if not isinstance(references, str | os.PathLike | Mapping):
-    raise TypeError(f'references={references!r}: give captions by video id, a file or a data set')
+    kind = type(references).__name__
+    raise TypeError(
+      f"references: of type {kind}; give each video's captions by its id, a file or a data set"
+    )
   options = scoring.Options(
     metrics=metrics.split(',') if isinstance(metrics, str) else tuple(metrics),
     split=split,
@@ -223,6 +229,7 @@ def score(
     programs=Programs(tokenizer, meteor, scorers, os.fspath(embedding_model), meteor_time_limit),
     signature=None if signature is None else os.fspath(signature),
   )
+  check_metrics(options.metrics)  # CLIPScore is only the command's
   if not isinstance(hypotheses, str | os.PathLike | Mapping):
     hypotheses = _captions(hypotheses)
   log = logging.getLogger('vidcap_jax').warning
@@ -240,9 +247,13 @@ def _captions(results: Iterable[Result]) -> dict[str, str]:
 
   Raises:
     DataError: two results of one id, or one that is an error.
+    TypeError: one is no result.
   """
   captions: dict[str, str] = {}
-  for result in results:
+  for index, result in enumerate(results):
+    if not isinstance(result, Result):
+      kind = type(result).__name__
+      raise TypeError(f'hypotheses: number {index} is of type {kind}; {_HYPOTHESES}')
     if result.caption is None:
       raise DataError(f'{result.video_id}: has no caption to score: {result.error}')
     if result.video_id in captions:

@@ -86,11 +86,15 @@ class Comparison:
 
 
 def check_same_videos(names: Sequence[str], captions: Sequence[Mapping[str, str]]) -> None:
-  """Raises DataError unless two systems have captioned the same videos; it names some that differ.
+  """Checks that two systems can be compared; call it before their captions are scored.
 
   Args:
     names: of the systems.
     captions: by video id, of each system.
+
+  Raises:
+    DataError: they have captioned different videos; names some that differ.
+    UserError: they have captioned a single video.
   """
   first, second = captions
   lacking = [
@@ -106,6 +110,8 @@ def check_same_videos(names: Sequence[str], captions: Sequence[Mapping[str, str]
       f'{"; ".join(problems)}',
       [f'{name} lacks {video_id}' for name, ids in lacking for video_id in ids],
     )
+  if len(first) == 1:
+    raise UserError('two systems are compared over several videos; there is a single one')
 
 
 def compare(

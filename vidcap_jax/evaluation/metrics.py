@@ -235,7 +235,9 @@ def score_details(
 def check_metrics(names: Sequence[str], known: Sequence[str] = ALL_METRICS) -> None:
   """Raises ConfigError unless all names are those of known metrics, and there are any."""
   if unknown := [name for name in names if name not in known]:
-    near = [n for name in unknown for n in difflib.get_close_matches(name.upper(), METRICS, 1)]
+    lower = {name.lower(): name for name in known}
+    found = [n for name in unknown for n in difflib.get_close_matches(name.lower(), lower, 1)]
+    near = [lower[name] for name in found]
     similar = f'; similar: {", ".join(dict.fromkeys(near))}' if near else ''
     raise ConfigError(f'unknown metrics: {unknown}; known: {", ".join(known)}{similar}')
   if not names:

@@ -86,7 +86,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
   parser.add_argument('--references', required=True, metavar='FILE', help='one or more per video')
   parser.add_argument(
     '--metrics',
-    type=lambda text: text.split(','),
+    type=lambda text: text.split(',') if text else [],
     default=METRICS,
     metavar='NAMES',
     help=f'comma-separated, of: {",".join(scoring.KNOWN_METRICS)} (default: {",".join(METRICS)})',
@@ -142,15 +142,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
   programs = Programs(**{name: given[name] for name in _fields(Programs)})
   others = {name: given[name] for name in _fields(scoring.Options) if name != 'programs'}
   options = scoring.Options(programs=programs, **others)
-  outputs = {'--json': arguments_given.json, '--per_video': arguments_given.per_video}
   log = functools.partial(print, file=sys.stderr)
-  for flag, file in outputs.items():
-    if file:
-      check_output(flag, file)
+  _check_outputs(arguments_given)
   if arguments_given.compare:
     _compare(arguments_given, options, log)
   else:
     _score(arguments_given, options, log)
+
+
+def _check_outputs(given: argparse.Namespace) -> None:
+  """Raises UserError for an output that can't be written, or would replace another file in use."""
+  first, second = given.compare or (None, None)
+  used = {
+    '--hypotheses': given.hypotheses,
+    '--compare': first,
+    '--compare, second file': second,
+    '--references': given.references,
+    '--splits': given.splits,
+  }
+  for flag, output in (('--json', given.json), ('--per_video', given.per_video)):
+    if not output:
+      continue
+    check_output(flag, output)
+    path = pathlib.Path(output).resolve()
+    for other, file in used.items():
+      if file and path == pathlib.Path(file).resolve() and not path.is_char_device():
+        raise UserError(f'{flag}={output}: the file of {other}, too; give another path')
+    used[flag] = output
 
 
 def _fields(options: type) -> list[str]:

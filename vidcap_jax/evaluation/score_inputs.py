@@ -1,5 +1,6 @@
 """Checks of captions and references before they are scored."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from vidcap_jax.counts import counted
@@ -41,12 +42,23 @@ def check_hypotheses(hypotheses: Mapping, references: Mapping) -> None:
     if unknown:
       problems.append(f'no references for {listed(unknown)}')
     part = '; are the references those of all splits? (--split=NAME)' if not unknown else ''
+    part = part or _id_hint(missing, unknown)
     raise DataError(
       f'{len(hypotheses)} hypotheses do not match {len(references)} reference videos: '
       + '; '.join(problems)
       + part,
       [*(f'no hypothesis for {v}' for v in missing), *(f'no references for {v}' for v in unknown)],
     )
+
+
+def _id_hint(missing: Sequence, unknown: Sequence) -> str:
+  """Says in what the ids of references and hypotheses differ, if they are otherwise the same."""
+  if {str(v) for v in missing} & {str(v) for v in unknown}:
+    return '; some ids are numbers in one and text in the other: make all text'
+  stems = [{os.path.splitext(str(v))[0] for v in ids} for ids in (missing, unknown)]
+  if stems[0] & stems[1]:
+    return '; some ids differ only in an ending such as .jpg: rename those of one'
+  return ''
 
 
 def _is_list_of_text(captions) -> bool:

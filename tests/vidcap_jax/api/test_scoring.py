@@ -66,6 +66,7 @@ def test_a_text_is_the_only_reference_of_a_video():
     (HYPOTHESES, {'v1': [3]}, {}, 'v1'),
     (HYPOTHESES, {}, {}, 'references'),
     (HYPOTHESES, REFERENCES, {'metrics': ['BLUE']}, 'BLUE'),
+    (HYPOTHESES, REFERENCES, {'metrics': 'CLIPScore'}, '^[^-]*CLIPScore[^-]*BERTScore$'),
     (HYPOTHESES, REFERENCES, {'signature': 'nrefs:9'}, '^[^-]*nrefs: 9 in signature, 2'),
     (HYPOTHESES, REFERENCES, {'tokenizer': 'perl'}, '^tokenizer: .*perl.*auto, java, python'),
     (HYPOTHESES, REFERENCES, {'scorers': 'nltk'}, '^scorers: .*nltk.*numpy, pycocoevalcap'),
@@ -87,7 +88,12 @@ def test_what_can_not_be_scored(hypotheses, references, options, words):
 
 @pytest.mark.parametrize(
   ('hypotheses', 'references', 'words'),
-  [(3, REFERENCES, 'hypotheses=3'), (HYPOTHESES, None, 'references=None')],
+  [
+    (3, REFERENCES, 'hypotheses.*int'),
+    ([{'video_id': 'v1', 'caption': 'a dog'}], REFERENCES, 'hypotheses.*0.*dict.*id'),
+    (HYPOTHESES, None, 'references.*None'),
+    (HYPOTHESES, [['a dog']] * 1000, '^references.{,19}list.{,99}$'),
+  ],
 )
 def test_arguments_of_another_type(hypotheses, references, words):
   with pytest.raises(TypeError, match=words):

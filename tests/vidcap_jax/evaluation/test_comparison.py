@@ -120,6 +120,8 @@ def test_a_single_video_is_refused():
   own = statistics({'v1': 'a dog'}, references)
   with pytest.raises(UserError, match='single'):
     comparison.compare(own, own)
+  with pytest.raises(UserError, match='single'):
+    comparison.check_same_videos(('a.json', 'b.json'), [{'v1': 'a dog'}] * 2)
 
 
 def test_text_and_json(references):

@@ -111,6 +111,8 @@ def test_prepared_references_score_the_same():
     (CAPTIONS, {**REFERENCES, 'v3': ['.', '!']}, r'only punctuation: 1 video \(v3\)'),
     (CAPTIONS, {**REFERENCES, 'v3': 'a dog'}, r'list of strings; not so: 1 video \(v3\)'),
     ({**CAPTIONS, 'v1': ['a man']}, REFERENCES, r'one string per video; not so: 1 video \(v1\)'),
+    ({1: 'a', 2: 'b'}, {'1': ['a'], '2': ['b']}, 'numbers.*text'),
+    ({'a': 'x'}, {'a.jpg': ['x']}, r'\.jpg: rename'),
     ({}, {}, 'no videos'),
     ({}, REFERENCES, r'no hypothesis for 3 videos \(v1, v2, v3\)'),
     ({f'v{i}': '' for i in range(9)}, {'v1': ['a']}, r'8 videos \(v0, v2, v3, and 5 more\)'),

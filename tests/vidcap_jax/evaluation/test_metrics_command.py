@@ -81,10 +81,18 @@ class TestCommand:
     metrics_command.main([*files, '--format=vatex', '--language=en', '--metrics=BLEU'])
     assert re.search(r'BLEU_1 +1\.0000', capsys.readouterr().out)
 
-  def test_unknown_metrics_are_named_before_files_are_read(self):
+  @pytest.mark.parametrize(
+    ('names', 'words'),
+    [
+      ('BLUE,CIDEr', 'BLUE.*similar: BLEU'),
+      ('CIDEr-D,bertscore', 'CIDEr-D.*bertscore.*similar: CIDEr, BERTScore'),
+      ('', 'no metrics'),
+    ],
+  )
+  def test_unknown_metrics_are_named_before_files_are_read(self, names, words):
     files = ['--hypotheses=/nowhere.json', '--references=/nowhere.json']
-    with pytest.raises(SystemExit, match='BLUE.*similar: BLEU'):
-      metrics_command.main([*files, '--metrics=BLUE,CIDEr'])
+    with pytest.raises(SystemExit, match=words):
+      metrics_command.main([*files, f'--metrics={names}'])
 
   def test_another_signature_is_refused(self, tmp_path, capsys):
     files = self.files(tmp_path)
@@ -134,6 +142,31 @@ class TestCommand:
     file = f'{tmp_path}/no/x.json'
     with pytest.raises(SystemExit, match=f'error: {flag}={file}: cannot write to {tmp_path}/no '):
       metrics_command.main([*missing, f'{flag}={file}'])
+
+  @pytest.mark.parametrize(
+    ('flags', 'words'),
+    [
+      (['--json=h.json'], '--json=h.json.*--hypotheses'),
+      (['--per_video=sub/../h.json'], '--per_video.*--hypotheses'),
+      (['--json=r.json'], '--json.*--references'),
+      (['--json=s.json', '--splits=s.json'], '--json.*--splits'),
+      (['--json=x', '--per_video=x'], '--per_video=x.*--json'),
+    ],
+  )
+  def test_outputs_replace_no_input_and_no_other_output(self, flags, words, tmp_path, monkeypatch):
+    self.files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'sub').mkdir()
+    (tmp_path / 's.json').write_text('["v1", "v2", "v3"]')
+    before = {file.name: file.read_bytes() for file in tmp_path.glob('*.json')}
+    with pytest.raises(SystemExit, match=words):
+      metrics_command.main(['--hypotheses=h.json', '--references=r.json', *flags])
+    assert {file.name: file.read_bytes() for file in tmp_path.glob('*.json')} == before
+
+  def test_the_second_compared_file_is_not_replaced_either(self, tmp_path):
+    files = f'--compare={tmp_path}/a.json,{tmp_path}/b.json'
+    with pytest.raises(SystemExit, match='--json.*--compare'):
+      metrics_command.main([files, '--references=r.json', f'--json={tmp_path}/b.json'])
 
   def test_a_missing_file_is_named(self, tmp_path):
     with pytest.raises(SystemExit, match=r'error: .*nowhere\.json'):
