@@ -219,6 +219,15 @@ def test_the_comparison(open_page, run_report):
   section = page.locator('#comparison')
   assert HOSTILE_NAME in section.inner_text()
   assert '1 of 3 videos have another caption' in section.inner_text()
+  heads = section.locator('.scores th').all_inner_texts()
+  summary = results.read_data(run_report.parent, 'summary')
+  name, value, *_ = summary['scores'][-1]
+  cells = section.locator('.scores tbody tr').last.locator('td').all_inner_texts()
+  row = dict(zip(heads, cells, strict=True))
+  assert row[summary['label']] == f'{value:.3f}'
+  assert row['difference'] == '0.000' or float(row['difference'].replace('\u2212', '-')) == (
+    pytest.approx(value - summary['compare']['scores'][name][0], abs=6e-4)
+  )
   assert page.locator('#curves svg').count() >= 2
   assert page.locator('#curves .line-1').count() >= 2
   page.locator('#sort').select_option('change lowest')

@@ -89,13 +89,13 @@ function showComparison(summary, videos) {
   const place = byId('comparison'), { compare, label } = summary;
   place.hidden = false;
   const rows = summary.scores.filter(([name]) => name in compare.scores).map(([name, ...score]) => [
-    nameText(name), scoreText(score[0]), intervalText(score), scoreText(compare.scores[name][0]),
-    intervalText(compare.scores[name]), changeText(score[0] - compare.scores[name][0]),
-    ...testCells(compare.tests[name])]);
+    nameText(name), scoreText(score[0]), scoreText(compare.scores[name][0]),
+    changeText(score[0] - compare.scores[name][0]), ...testCells(compare.tests[name]),
+    intervalText(score), intervalText(compare.scores[name])]);
   if (rows.length) {
     place.append(tableOf(
-      ['', label, '95 % interval', compare.label, '95 % interval', 'difference', '95 % interval', 'p'],
-      rows));
+      ['', label, compare.label, 'difference', '95 % interval', 'p',
+        `${label}, 95 % interval`, `${compare.label}, 95 % interval`], rows));
     place.append(element('p', { className: 'muted small' },
       'The interval of the difference is by paired bootstrap over videos, p by randomization.'));
   }
