@@ -14,9 +14,9 @@ from vidcap_jax.checkpoints.restore import Restored, with_decode
 from vidcap_jax.distributed import runtime
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import DataError
-from vidcap_jax.evaluation import scoring
+from vidcap_jax.evaluation import clip_score, scoring
 from vidcap_jax.evaluation.evaluate import evaluate_command, require_output
-from vidcap_jax.evaluation.metrics import METRICS, check_metrics
+from vidcap_jax.evaluation.metrics import METRICS
 from vidcap_jax.evaluation.programs import METEOR_SECONDS, Programs
 from vidcap_jax.files import read_json
 from vidcap_jax.inference.members import find_members, restore_members
@@ -169,7 +169,10 @@ def score(
   tokenizer: str = 'auto',
   meteor: str = 'auto',
   scorers: str = 'numpy',
-  embedding_model: PathLike = '',
+  embedding_model: PathLike | None = None,
+  clip_model: PathLike | None = None,
+  videos: PathLike | None = None,
+  clip_frames: int = clip_score.FRAMES,
   meteor_time_limit: float = METEOR_SECONDS,
   signature: str | os.PathLike[str] | None = None,
 ) -> Scores:
@@ -179,7 +182,8 @@ def score(
     hypotheses: the captions by video id, results of ``Captioner.caption``, or a file of captions.
     references: each video's captions, or its only one, by its id; an annotation file; or a data set
       folder.
-    metrics: any of BLEU, METEOR, ROUGE_L, CIDEr, RefEmbedding and BERTScore.
+    metrics: any of BLEU, METEOR, ROUGE_L, CIDEr, RefEmbedding, BERTScore, CLIPScore and
+      RefCLIPScore, in a list or a text with commas.
     split: score only this split of references in a file; a data set folder needs one.
     splits: a file {split: [ids]}, or a list of ids, in place of the references' own splits.
     format: of references in a file, see ``vidcap build --help``; None: recognized.
@@ -191,7 +195,10 @@ def score(
       for many references, too, where that is faster.
     scorers: what computes BLEU, ROUGE-L and CIDEr, with the same values: 'numpy' or
       'pycocoevalcap'.
-    embedding_model: folder of the encoder of RefEmbedding and BERTScore; '': that of a wheel.
+    embedding_model: folder of the encoder of RefEmbedding and BERTScore; None: that of a wheel.
+    clip_model: folder of the CLIPModel of CLIPScore and RefCLIPScore.
+    videos: folder of the videos, pictures or frames that these two compare captions with.
+    clip_frames: evenly spaced frames of a video that CLIP sees.
     meteor_time_limit: seconds that METEOR may take in Java.
     signature: fields that the scores' signature must have, or a JSON file with a signature.
 
@@ -220,16 +227,18 @@ def score(
       f"references: of type {kind}; give each video's captions by its id, a file or a data set"
     )
   options = scoring.Options(
-    metrics=metrics.split(',') if isinstance(metrics, str) else tuple(metrics),
+    metrics=scoring.metric_names(metrics) if isinstance(metrics, str) else tuple(metrics),
     split=split,
     splits=None if splits is None else os.fspath(splits),
     format=format,
     language=language,
     by_character=by_character,
-    programs=Programs(tokenizer, meteor, scorers, os.fspath(embedding_model), meteor_time_limit),
+    programs=Programs(tokenizer, meteor, scorers, _path(embedding_model), meteor_time_limit),
+    clip_model=_path(clip_model),
+    videos=_path(videos),
+    clip_frames=clip_frames,
     signature=None if signature is None else os.fspath(signature),
   )
-  check_metrics(options.metrics)  # CLIPScore is only the command's
   if not isinstance(hypotheses, str | os.PathLike | Mapping):
     hypotheses = _captions(hypotheses)
   log = logging.getLogger('vidcap_jax').warning
@@ -240,6 +249,10 @@ def score(
     signature=str(scored.signature),
     intervals=scored.intervals,
   )
+
+
+def _path(path: PathLike | None) -> str:
+  return '' if path is None else os.fspath(path)
 
 
 def _captions(results: Iterable[Result]) -> dict[str, str]:

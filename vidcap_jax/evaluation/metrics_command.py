@@ -86,7 +86,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
   parser.add_argument('--references', required=True, metavar='FILE', help='one or more per video')
   parser.add_argument(
     '--metrics',
-    type=lambda text: text.split(',') if text else [],
+    type=scoring.metric_names,
     default=METRICS,
     metavar='NAMES',
     help=f'comma-separated, of: {",".join(scoring.KNOWN_METRICS)} (default: {",".join(METRICS)})',

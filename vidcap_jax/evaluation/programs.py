@@ -1,6 +1,7 @@
 """The programs that compute the scores of captions: Java's or Python's, by options or a config."""
 
 import dataclasses
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ class Programs:
     meteor_time_limit: seconds that one scoring by METEOR may take in Java; no key of configs.
 
   Raises:
-    ConfigError: an unknown value.
+    ConfigError: an unknown value, or a time limit out of range.
   """
 
   tokenizer: str = 'auto'
@@ -44,6 +45,11 @@ class Programs:
 
   def __post_init__(self):
     _check_choices({name: getattr(self, name) for name in CHOICES}, '')
+    if not 0 < self.meteor_time_limit <= threading.TIMEOUT_MAX:
+      raise ConfigError(
+        f'--meteor_time_limit={self.meteor_time_limit:g}: must be above 0 and at most '
+        f'{threading.TIMEOUT_MAX:.0f} seconds'
+      )
 
   def require(self, metrics: Sequence[str], prefix: str) -> None:
     """Checks that what the options ask for is there, before captions are made.

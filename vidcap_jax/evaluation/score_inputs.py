@@ -1,7 +1,8 @@
 """Checks of captions and references before they are scored."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from vidcap_jax.counts import counted
 from vidcap_jax.errors import DataError, first_few
@@ -61,8 +62,10 @@ def _id_hint(missing: Sequence, unknown: Sequence) -> str:
   return ''
 
 
-def _is_list_of_text(captions) -> bool:
-  return not isinstance(captions, str) and all(isinstance(c, str) for c in captions)
+def _is_list_of_text(captions: Any) -> bool:
+  if isinstance(captions, str) or not isinstance(captions, Collection):
+    return False
+  return all(isinstance(caption, str) for caption in captions)
 
 
 def listed(ids: Sequence) -> str:

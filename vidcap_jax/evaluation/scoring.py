@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -36,6 +36,11 @@ from vidcap_jax.files import check_input
 PathLike = str | os.PathLike[str]
 References = Mapping[str, str | Sequence[str]]  # each video's captions, or its only one
 KNOWN_METRICS = (*ALL_METRICS, *clip_score.METRICS)  # of files of captions
+
+
+def metric_names(text: str) -> list[str]:
+  """The names in a text with commas between them, as of ``--metrics``."""
+  return list(filter(None, map(str.strip, text.split(','))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,7 +178,8 @@ def _score(
   """The signature of the scores, and the scores of each system's captions of the same videos."""
   if isinstance(references, Mapping):
     by_video: Mapping[str, Sequence[str]] = {
-      v: [c] if isinstance(c, str) else c for v, c in references.items()
+      v: [c] if isinstance(c, str) else list(c) if isinstance(c, Iterable) else c
+      for v, c in references.items()
     }
   else:
     by_video = _read_references(os.fspath(references), systems[0], options)

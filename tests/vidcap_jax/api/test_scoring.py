@@ -41,7 +41,9 @@ def test_scores_are_those_of_the_command(tmp_path, capsys):
       assert scores.signature == signature
       assert {name: list(ends) for name, ends in scores.intervals.items()} == intervals
       assert scores.by_video == json.loads((tmp_path / 'each').read_text())
-  assert list(vc.score(HYPOTHESES, REFERENCES, metrics='CIDEr,BLEU'))[-1] == 'CIDEr'
+  assert list(vc.score(HYPOTHESES, REFERENCES, metrics=' CIDEr, BLEU,'))[-1] == 'CIDEr'
+  made = {video_id: iter(captions) for video_id, captions in REFERENCES.items()}
+  assert vc.score(HYPOTHESES, made) == corpus
 
 
 def test_the_programs_of_scores_are_keywords(monkeypatch):
@@ -50,6 +52,28 @@ def test_the_programs_of_scores_are_keywords(monkeypatch):
   scores = vc.score(HYPOTHESES, REFERENCES, **names)
   assert '|tok:ptb-3.4.1-python|scorers:meteor-python+pycocoevalcap' in scores.signature
   assert 0 < scores['METEOR'] < 1
+
+
+def test_options_of_clip_are_those_of_the_command(monkeypatch, tmp_path):
+  seen = []
+
+  def score_captions(hypotheses, references, options, log):
+    seen.append(options)
+    raise vc.UserError('enough')
+
+  monkeypatch.setattr('vidcap_jax.evaluation.scoring.score_captions', score_captions)
+  with pytest.raises(vc.UserError, match='enough'):
+    vc.score(
+      *(HYPOTHESES, REFERENCES),
+      metrics='CLIPScore',
+      clip_model=tmp_path / 'model',
+      videos=tmp_path,
+      clip_frames=4,
+    )
+  (options,) = seen
+  assert options.clip_metrics == ['CLIPScore']
+  assert (options.clip_model, options.videos) == (f'{tmp_path}/model', str(tmp_path))
+  assert options.clip_frames == 4
 
 
 def test_a_text_is_the_only_reference_of_a_video():
@@ -66,9 +90,10 @@ def test_a_text_is_the_only_reference_of_a_video():
     (HYPOTHESES, {'v1': [3]}, {}, 'v1'),
     (HYPOTHESES, {}, {}, 'references'),
     (HYPOTHESES, REFERENCES, {'metrics': ['BLUE']}, 'BLUE'),
-    (HYPOTHESES, REFERENCES, {'metrics': 'CLIPScore'}, '^[^-]*CLIPScore[^-]*BERTScore$'),
     (HYPOTHESES, REFERENCES, {'signature': 'nrefs:9'}, '^[^-]*nrefs: 9 in signature, 2'),
     (HYPOTHESES, REFERENCES, {'tokenizer': 'perl'}, '^tokenizer: .*perl.*auto, java, python'),
+    (HYPOTHESES, REFERENCES, {'meteor_time_limit': 0}, '^meteor_time_limit=0: '),
+    (HYPOTHESES, REFERENCES, {'metrics': 'CLIPScore'}, ' clip_model=DIR'),
     (HYPOTHESES, REFERENCES, {'scorers': 'nltk'}, '^scorers: .*nltk.*numpy, pycocoevalcap'),
     (
       *(HYPOTHESES, REFERENCES),

@@ -34,6 +34,12 @@ def test_unknown_values_are_refused_with_the_key_and_the_choices(key, value, kno
     of_config({key: value})
 
 
+@pytest.mark.parametrize('seconds', [0.0, -3.0, float('nan'), float('inf')])
+def test_a_time_limit_out_of_range_is_refused(seconds):
+  with pytest.raises(ConfigError, match=f'meteor_time_limit={seconds:g}'):
+    Programs(meteor_time_limit=seconds)
+
+
 def test_options_that_are_given_replace_those_of_a_config():
   chosen = of_config({'tokenizer': 'java', 'meteor': 'java'})
   changed = chosen.changed({'meteor': 'python', 'scorers': None})
