@@ -108,6 +108,9 @@ def _members(
     return ()
   if members is not None:
     return members
+  if missing := [path for path in own.checkpoints if not path.is_dir()]:
+    log(f'no attention: {missing[0]}: no such folder; copy the checkpoint of the run there')
+    return ()
   mesh = make_mesh()
   try:
     return [restore(epath.Path(path), mesh) for path in own.checkpoints]

@@ -25,7 +25,8 @@ def test_a_data_set_and_a_checkpoint_that_are_not_there(own):
   assert (found.data, found.boxes, list(found.members)) == (None, '', [])
   assert 'no data' in notes  # its folder
   assert '--data' in notes
-  assert 'gone' in notes  # the folder of the checkpoint
+  assert 'gone/checkpoints/xe/7' in notes
+  assert 'copy' in notes
   assert '--videos' in notes
 
 
