@@ -179,7 +179,7 @@ def base() -> ConfigDict:
   # (Java if there is one, or else Python).
   c.eval.tokenizer = 'auto'
   # What computes METEOR, as a score and as a reward, with the same values: java | python | auto
-  # (as the tokenizer, but Python scores 20,000 references or more if there are two processors).
+  # (as the tokenizer, but Python scores 20,000 references or more).
   c.eval.meteor = 'auto'
   # What computes BLEU, ROUGE-L and CIDEr, with the same values to 1e-9: numpy | pycocoevalcap.
   c.eval.scorers = 'numpy'

@@ -1,6 +1,8 @@
 """The benchmark of scoring."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -39,11 +41,24 @@ def test_goals_are_of_times_and_differences(monkeypatch):
   )
   ticks = iter([0.0, 30.0, 30.0, 39.0, 39.0, 59.0, 59.0, 71.0])
   monkeypatch.setattr(scoring.time, 'perf_counter', lambda: next(ticks))
+  processor_ticks = iter([0.0, 40.0, 40.0, 50.0, 50.0, 60.0, 60.0, 70.0])
+  monkeypatch.setattr(scoring, '_processor_seconds', lambda: next(processor_ticks))
   rows = scoring.measure({'v': 'a'}, {'v': ['a']})
   assert [(row.value, row.ratio) for row in rows if row.unit == 's'] == [
     (30.0, None),
+    (40.0, None),
     (9.0, pytest.approx(0.3)),
+    (10.0, 0.25),
     (20.0, pytest.approx(2 / 3)),
+    (10.0, 0.25),
     (12.0, pytest.approx(0.4)),
+    (10.0, 0.25),
   ]
-  assert [row.met for row in rows] == [None, True, False, None, False, None, False]
+  assert [row.met for row in rows if row.unit != 's'] == [False, False, False]
+  assert [row.met for row in rows if row.goal == scoring.GOAL] == [True]
+
+
+def test_processor_time_is_that_of_other_processes_too():
+  before = scoring._processor_seconds()
+  subprocess.run([sys.executable, '-c', 'for _ in range(3_000_000): pass'], check=True)
+  assert scoring._processor_seconds() > before + 0.02

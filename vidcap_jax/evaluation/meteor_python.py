@@ -15,15 +15,16 @@ from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases, read_entries
 from vidcap_jax.evaluation.meteor_statistics import Videos, best_statistics, split_videos
 from vidcap_jax.evaluation.meteor_worker import Worker
 
-# References from which a second process pays.
-PARALLEL_CAPTIONS = 20_000
+# References of a single scoring from which METEOR runs in Python, and in two processes if there are
+# two processors.
+MANY_REFERENCES = 20_000
 
 
 def choose_meteor(program: str, references: Iterable[Sequence[str]]) -> str:
   """The program for a single scoring of videos, 'java' or 'python'.
 
-  For 'auto' that is Python where two processes of it pay, which are faster, and elsewhere Java,
-  if there is one.
+  For 'auto' that is Python for many references, as it is faster. Elsewhere it is Java, if there is
+  one: it reads the table of paraphrases once for several scorings.
 
   Args:
     program: one of ``java.PROGRAMS``.
@@ -33,8 +34,8 @@ def choose_meteor(program: str, references: Iterable[Sequence[str]]) -> str:
     ConfigError: an unknown program.
     MetricError: Java is asked for, and none works.
   """
-  many = program == 'auto' and sum(map(len, references)) >= PARALLEL_CAPTIONS
-  return 'python' if many and _processors() > 1 else choose_program('meteor', program)
+  many = program == 'auto' and sum(map(len, references)) >= MANY_REFERENCES
+  return 'python' if many else choose_program('meteor', program)
 
 
 def _processors() -> int:
@@ -126,4 +127,4 @@ class ReferencesMeteor:
 
 def _is_shared(references: int) -> bool:
   """Whether two processes score so many references."""
-  return references >= PARALLEL_CAPTIONS and _processors() > 1
+  return references >= MANY_REFERENCES and _processors() > 1

@@ -28,7 +28,7 @@ class Programs:
   Attributes:
     tokenizer: of captions and references: auto (Java if there is one, and else Python) | java |
       python.
-    meteor: the same for METEOR; auto is Python for many references on several processors.
+    meteor: the same for METEOR; auto is Python for many references.
     scorers: numpy | pycocoevalcap, for BLEU, ROUGE-L and CIDEr.
     embedding_model: folder of the encoder of RefEmbedding and BERTScore; '': that of a wheel.
     meteor_time_limit: seconds that one scoring by METEOR may take in Java; no key of configs.

@@ -43,15 +43,14 @@ def test_equals_the_program_and_the_golden_values(golden, running_meteor):
   assert corpus == pytest.approx(java_corpus, abs=1e-12)
 
 
-def test_auto_is_python_for_many_references(monkeypatch):
+@pytest.mark.parametrize('processors', [{0}, {0, 1}])
+def test_auto_is_python_for_many_references(monkeypatch, processors):
   monkeypatch.setattr('vidcap_jax.evaluation.java.find_java', lambda: '/usr/bin/java')
-  monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
+  monkeypatch.setattr('os.sched_getaffinity', lambda _: processors)
   many = [['a dog'] * 20] * 1000
   assert choose_meteor('auto', many) == 'python'
   assert choose_meteor('java', many) == 'java'
   assert choose_meteor('auto', many[:999]) == 'java'
-  monkeypatch.setattr('os.sched_getaffinity', lambda _: {0})
-  assert choose_meteor('auto', many) == 'java'
 
 
 def test_without_java_all_scores_are_there(no_java):
@@ -69,7 +68,7 @@ def test_two_processes_have_the_statistics_of_one(monkeypatch):
   hypotheses, references = random_captions(9, rng), [random_captions(3, rng) for _ in range(9)]
   videos = split_videos(hypotheses, references)
   alone = best_statistics(videos, videos.paraphrases())
-  monkeypatch.setattr(meteor_python, 'PARALLEL_CAPTIONS', 1)
+  monkeypatch.setattr(meteor_python, 'MANY_REFERENCES', 1)
   monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
   with PythonMeteor(27) as process:
     for videos in (slice(None), slice(4)):  # the second process answers several requests
@@ -78,7 +77,7 @@ def test_two_processes_have_the_statistics_of_one(monkeypatch):
 
 
 def test_an_error_of_the_second_process_is_one_of_metrics(monkeypatch):
-  monkeypatch.setattr(meteor_python, 'PARALLEL_CAPTIONS', 1)
+  monkeypatch.setattr(meteor_python, 'MANY_REFERENCES', 1)
   monkeypatch.setattr('os.sched_getaffinity', lambda _: {0, 1})
   monkeypatch.setattr('sys.executable', '/bin/false')
   with pytest.raises(metrics.MetricError, match='meteor_worker.*status 1'):
