@@ -31,12 +31,12 @@ def describe(caption: str, attention: Mapping[str, Attention], decoded: Decoded)
 
 def _frame_keys(attention: Attention, decoded: Decoded) -> list[tuple[float, int]]:
   """What identifies the frames of an attention: their time, or without times their row."""
-  if 'frames' not in attention.axes.axes:
-    return []
+  count = len(attention.rows)  # of which places without frames are the mean
+  if 'frames' in attention.axes.axes:
+    count = attention.over('frames').shape[-1]
   if decoded.pictures and not decoded.times:  # a picture, sampled several times
-    return [(-1.0, 0)] * attention.over('frames').shape[-1]
+    return [(-1.0, 0)] * count
   times = decoded.times.get(attention.axes.stream, ())
-  count = attention.over('frames').shape[-1]
   rows = [int(row) for row in attention.rows][:count]
   rows += range(len(rows), count)
   return [(times[row], 0) if row < len(times) else (-1.0, row) for row in rows]

@@ -52,6 +52,16 @@ def test_places_and_picks():
   assert (layers['over_frames'], layers['over_places']) == (None, None)
 
 
+def test_places_of_the_mean_of_frames():
+  maps = {'spatial': attention(('places',), (1, 6), rows=(0, 3))}
+  shown = attention_json.describe('a', maps, CLIP)
+  assert [frame['time'] for frame in shown['frames']] == [0.5, 3.5]
+  [spatial] = shown['maps']
+  assert (spatial['frames'], spatial['over_frames']) == ([0, 1], None)
+  shown = attention_json.describe('a', maps, Decoded({}, pictures={0.0: 'uri'}))
+  assert (len(shown['frames']), shown['maps'][0]['frames']) == (1, [0, 0])
+
+
 def test_features_have_neither_times_nor_pictures():
   maps = {'a': attention(('frames',), (1, 3), rows=(4, 6, 9))}
   shown = attention_json.describe('a', maps, Decoded({}))

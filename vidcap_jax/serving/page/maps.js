@@ -61,7 +61,7 @@ function drawingOf(map, { frames: allFrames, key_frame: keyFrame = null }) {
     };
   }
   // Places of the mean of all frames, each of which has an equal share; or of a picture.
-  const averaged = map.frames.length || allFrames.length !== 1 ? map.frames : [0];
+  const averaged = map.frames.length || allFrames.length !== 1 ? [...new Set(map.frames)] : [0];
   if (hasPlaces && averaged.length) {
     const shares = rows(['places']).map(row => row.map(weight => weight / averaged.length));
     return {
