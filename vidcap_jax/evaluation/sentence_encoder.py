@@ -78,6 +78,7 @@ class SentenceEncoder:
     if tokenizer['model'].get('type', 'WordPiece') != 'WordPiece':
       raise DataError(f'{folder}, tokenizer.json: not WordPiece but {tokenizer["model"]["type"]!r}')
     self._words: Mapping[str, int] = tokenizer['model']['vocab']
+    self._longest_word: int = tokenizer['model'].get('max_input_chars_per_word', 100)
     contents = read('model.safetensors')
     self.weights_hash = hashlib.sha256(contents).hexdigest()
     self._weights = read_safetensors(contents)
@@ -137,7 +138,10 @@ class SentenceEncoder:
     return [self._words[piece] for piece in ('[CLS]', *pieces, '[SEP]')]
 
   def _pieces(self, word: str) -> list[str]:
-    """The longest pieces of the vocabulary, from left to right; [UNK] if one is not in it."""
+    """The longest pieces of the vocabulary, from left to right; [UNK] if one is not in it, or
+    for a word that is longer than the model reads."""
+    if len(word) > self._longest_word:
+      return ['[UNK]']
     pieces, start = [], 0
     while start < len(word):
       prefix = '##' if start else ''
@@ -222,18 +226,18 @@ def split_words(sentence: str) -> list[str]:
   """A sentence's words as BERT's uncased models split them: lower case, without accents, each
   punctuation mark and Chinese character a word of its own."""
   text = unicodedata.normalize('NFD', sentence.lower())
-  words = ['']
+  kept = []
   for c in text:
     category = unicodedata.category(c)
     if c.isspace():
-      words.append('')
+      kept.append(' ')
     elif category in ('Mn', 'Cc', 'Cf', 'Co', 'Cs') or c == '\ufffd':
       continue
     elif _is_mark(c, category) or '\u3400' <= c <= '\u9fff' or '\uf900' <= c <= '\ufaff':
-      words += [c, '']
+      kept.append(f' {c} ')
     else:
-      words[-1] += c
-  return [word for word in words if word]
+      kept.append(c)
+  return ''.join(kept).split()
 
 
 def _is_mark(c: str, category: str) -> bool:

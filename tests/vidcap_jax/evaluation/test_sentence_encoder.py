@@ -84,6 +84,12 @@ def test_pieces_are_the_longest_of_the_vocabulary(encoder):
   assert len(encoder.tokens('a ' * 300)) == 128
 
 
+def test_a_word_of_more_than_100_characters_is_unknown(encoder):
+  for word in ('a' + 'ning' * 25, 'run' + 'ning' * 50_000):  # as in transformers
+    assert [PIECES[token] for token in encoder.tokens(word)] == ['[CLS]', '[UNK]', '[SEP]']
+  assert [PIECES[token] for token in encoder.tokens('a' + 'ning' * 24)][1:3] == ['a', '##ning']
+
+
 def test_embeddings_have_length_1_and_do_not_depend_on_the_batch(encoder):
   sentences = ['a dog is running', 'dogs run', '', 'a ' * 40, 'a dog, a dog']
   embeddings = encoder(sentences)
