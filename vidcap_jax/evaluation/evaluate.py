@@ -222,9 +222,7 @@ def _score_captions(
   if references is not None:
     path = output / 'captions.json'
     return _reference_scores(restored, captions, references, data, path) | report
-  submission.write_vatex(output / 'submission_vatex.json', hypotheses)
-  used = _external_data([*members, fallback] if fallback else members)
-  submission.write_msrvtt(output / 'submission_msrvtt.json', hypotheses, ', '.join(used) or None)
+  submission.write(output, hypotheses, [*members, *([fallback] if fallback else [])])
   return report
 
 
@@ -272,15 +270,6 @@ def _constant(references: metrics.References, captions: Sequence[str]) -> dict[s
     return {}
   best, value = constant_baseline(references, captions)
   return {'constant_CIDEr': value, 'constant_caption': best}
-
-
-def _external_data(models: Sequence[Restored]) -> list[str]:
-  """What was trained on other data, which challenges require to be declared."""
-  streams = [stream for model in models for stream in model.streams]
-  networks = {s.extractor or f'network of stream {s.name!r}: not recorded' for s in streams}
-  files = {model.config.train.get('word_vectors') for model in models}
-  words = {f'word vectors {epath.Path(file).name}' for file in files if file}
-  return [*sorted(networks), *sorted(words)]
 
 
 def _how_to_score(captions: epath.Path, data: Split, references: metrics.References) -> str:

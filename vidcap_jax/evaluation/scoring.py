@@ -11,7 +11,7 @@ import numpy as np
 from vidcap_jax.annotations import caption_files
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import DataError, UserError, first_few
-from vidcap_jax.evaluation import clip_score, signature
+from vidcap_jax.evaluation import clip_score, embedding_score, signature
 from vidcap_jax.evaluation.comparison import Comparison, check_same_videos, compare
 from vidcap_jax.evaluation.intervals import Interval, score_intervals, statistics_of
 from vidcap_jax.evaluation.metrics import (
@@ -156,10 +156,24 @@ def _checked(
         raise UserError(f'{flag}={os.fspath(path)}: a folder; give a file of captions in it')
   check_metrics(options.metrics, KNOWN_METRICS)
   wanted = None if options.signature is None else signature.read(options.signature)
+  _check_read(options)
   options.programs.require(options.metrics, '--')
   if options.clip_metrics:
     clip_score.check(options.clip_model, options.videos, options.clip_frames)
   return wanted
+
+
+def _check_read(options: Options) -> None:
+  """Raises UserError for a folder that none of the metrics reads."""
+  for flag, folder, readers in (
+    ('--embedding_model', options.programs.embedding_model, embedding_score.METRICS),
+    ('--clip_model', options.clip_model, clip_score.METRICS),
+    ('--videos', options.videos, clip_score.METRICS),
+  ):
+    if folder and set(readers).isdisjoint(options.metrics):
+      raise UserError(
+        f'{flag}={folder}: read for {" and ".join(readers)}; add one of them to --metrics'
+      )
 
 
 def _read_captions(hypotheses: PathLike | Mapping[str, str]) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from vidcap_jax.data.records import open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.errors import ConfigError, DataError, UserError
 from vidcap_jax.evaluation import metrics, signature
+from vidcap_jax.evaluation.programs import Programs
 from vidcap_jax.evaluation.scoring import Options, compare_captions, score_captions
 
 REFERENCES = {'a': ['a dog runs fast'], 'b': ['two cats sit still']}
@@ -56,6 +57,19 @@ def test_what_is_wrong_is_found_first(captions, references, options, error, word
   monkeypatch.setattr('vidcap_jax.evaluation.scoring.start_meteor', None)  # nothing is started
   with pytest.raises(error, match=words):
     score_captions(captions, references, options, print)
+
+
+@pytest.mark.parametrize(
+  ('options', 'words'),
+  [
+    ({'programs': Programs(embedding_model='/model')}, '--embedding_model=/model.*BERTScore'),
+    ({'clip_model': '/model'}, '--clip_model=/model.*RefCLIPScore'),
+    ({'videos': '/clips', 'metrics': ('CIDEr', 'BERTScore')}, '--videos=/clips.*RefCLIPScore'),
+  ],
+)
+def test_folders_that_no_metric_reads_are_refused(options, words):
+  with pytest.raises(UserError, match=words):
+    score_captions(CAPTIONS, REFERENCES, Options(**options), print)
 
 
 def test_a_wanted_signature_is_checked_before_scoring(monkeypatch, tmp_path):
