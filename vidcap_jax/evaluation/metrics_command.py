@@ -164,9 +164,10 @@ def _check_outputs(given: argparse.Namespace) -> None:
     if not output:
       continue
     check_output(flag, output)
-    path = pathlib.Path(output).resolve()
+    path = pathlib.Path(output)
+    replaced = path.is_file() or not path.exists()  # not a pipe or a terminal, as /dev/stdout is
     for other, file in used.items():
-      if file and path == pathlib.Path(file).resolve() and not path.is_char_device():
+      if file and replaced and path.resolve() == pathlib.Path(file).resolve():
         raise UserError(f'{flag}={output}: the file of {other}, too; give another path')
     used[flag] = output
 

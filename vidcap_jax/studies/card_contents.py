@@ -117,7 +117,7 @@ def collect(
     known = ', '.join(captions) or 'none'
     raise UserError(
       f'--split={split}: this checkpoint has no captions of it with references; it has those of: '
-      f'{known}. --mode=evaluate makes them'
+      f'{known}. vidcap evaluate makes them'
     )
   rows = [results_rows.Row('', '', (trained,))] if trained else []
   baselines = results_baselines.collect(rows, False, log)

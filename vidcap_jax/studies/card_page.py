@@ -108,7 +108,12 @@ def _scores(card: Card) -> list[str]:
     about = f'Per cent. There are no intervals: {card.note}.'
   table = _table(('split', 'videos', *names.values()), rows, (0,))
   compared = [line for split in scored if (line := _compared(card, split))]
-  return ['## Scores', about, table, *compared]
+  signatures = [
+    f'Signature of the scores on {split}: `{report["signature"]}`'
+    for split, report in scored.items()
+    if 'signature' in report
+  ]
+  return ['## Scores', about, table, *signatures, *compared]
 
 
 def _compared(card: Card, split: str) -> str:

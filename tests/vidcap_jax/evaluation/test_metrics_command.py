@@ -1,6 +1,7 @@
 """The command that scores a captions file."""
 
 import json
+import os
 import re
 
 import pytest
@@ -162,6 +163,15 @@ class TestCommand:
     with pytest.raises(SystemExit, match=words):
       metrics_command.main(['--hypotheses=h.json', '--references=r.json', *flags])
     assert {file.name: file.read_bytes() for file in tmp_path.glob('*.json')} == before
+
+  def test_both_outputs_may_be_one_pipe(self, tmp_path):
+    os.mkfifo(tmp_path / 'pipe')
+    reader = os.open(tmp_path / 'pipe', os.O_RDONLY | os.O_NONBLOCK)
+    pipe = tmp_path / 'pipe'
+    flags = ['--metrics=BLEU', f'--json={pipe}', f'--per_video={pipe}']
+    metrics_command.main([*self.files(tmp_path), *flags])
+    assert b'"signature"' in os.read(reader, 10_000)
+    os.close(reader)
 
   def test_the_second_compared_file_is_not_replaced_either(self, tmp_path):
     files = f'--compare={tmp_path}/a.json,{tmp_path}/b.json'

@@ -37,6 +37,13 @@ def test_scores_with_intervals_and_what_to_compare_them_with(restored):
   assert 'stepping 1m30s' in text
 
 
+def test_scores_have_the_signature_of_their_evaluation(restored):
+  signed = {**REPORT, 'signature': 'nrefs:5|videos:3'}
+  text = card_page.text(card_of(restored, reports={'val': REPORT, 'test': signed}), {})
+  assert 'test: `nrefs:5|videos:3`' in text
+  assert text.count('nrefs') == 1
+
+
 def test_a_run_without_scores_has_the_command_that_makes_them(restored):
   text = card_page.text(card_of(restored, reports={}), {})
   assert 'vidcap evaluate --checkpoint=runs/' in text
