@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import scoring
 from vidcap_jax.errors import DataError
+from vidcap_jax.evaluation import meteor_words
 
 
 def test_made_captions_have_the_lengths_of_msrvtt_and_are_those_of_the_seed():
@@ -56,6 +57,12 @@ def test_goals_are_of_times_and_differences(monkeypatch):
   ]
   assert [row.met for row in rows if row.unit != 's'] == [False, False, False]
   assert [row.met for row in rows if row.goal == scoring.GOAL] == [True]
+
+
+def test_no_way_to_score_profits_from_the_one_before():
+  meteor_words.stem_key('running')
+  timed = scoring._timed(lambda: meteor_words.stem_key.cache_info().currsize)
+  assert timed.scores == 0
 
 
 def test_processor_time_is_that_of_other_processes_too():
