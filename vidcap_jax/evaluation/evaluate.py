@@ -29,6 +29,7 @@ from vidcap_jax.evaluation import (
   submission,
 )
 from vidcap_jax.evaluation.constant import constant_baseline
+from vidcap_jax.evaluation.meteor_python import choose_meteor
 from vidcap_jax.evaluation.programs import Programs, of_config
 from vidcap_jax.evaluation.zero_scores import zero_notes
 from vidcap_jax.files import check_output, write_json
@@ -243,12 +244,10 @@ def _reference_scores(
     print(note, file=sys.stderr)
   if references.different:
     print(metrics.different_note(references), file=sys.stderr)
-  print(
-    f'scoring {counted(len(captions), "caption")} of {data.name}; METEOR alone takes 10 to 20 '
-    'seconds to start',
-    file=sys.stderr,
-    flush=True,
-  )
+  slow = choose_meteor(references.programs.meteor, references.captions.values()) == 'java'
+  start = '; METEOR alone takes 10 to 20 seconds to start' if slow else ''
+  scored = f'scoring {counted(len(captions), "caption")} of {data.name}{start}'
+  print(scored, file=sys.stderr, flush=True)
   try:
     hypotheses = {c['video_id']: c['caption'] for c in captions}
     names = metrics.evaluated_metrics(restored.config.eval)

@@ -107,7 +107,7 @@ class Meteor:
     timer.start()
     videos: Iterable[tuple] = zip(hypotheses, references, strict=True)
     if label:
-      videos = progress(videos, len(hypotheses), label)
+      videos = progress(videos, len(hypotheses), label, first='starting METEOR')
     try:
       statistics = [self._ask(_score_line(*video)) for video in videos]
       scores = [float(self._ask(' ||| '.join(['EVAL', *statistics])))]

@@ -43,8 +43,8 @@ def test_one_answer_per_video_then_the_corpus(fake_java):
 def test_progress_over_the_videos(fake_java, monkeypatch):
   shown = []
 
-  def progress(items, total, label):
-    shown.append((total, label))
+  def progress(items, total, label, first):
+    shown.append((total, label, first))
     return items
 
   monkeypatch.setattr(meteor, 'progress', progress)
@@ -54,7 +54,7 @@ def test_progress_over_the_videos(fake_java, monkeypatch):
       found = process.score_with_statistics(['a', 'b'], [['x'], ['y']], label)
       assert found[:2] == (4.0, [2.0, 2.0])
       assert found[2].shape == (2, 23)
-  assert shown == [(2, 'scoring test')]
+  assert shown == [(2, 'scoring test', 'starting METEOR')]  # its start is not part of the rate
 
 
 def test_a_run_over_the_time_limit_is_ended(fake_java):
