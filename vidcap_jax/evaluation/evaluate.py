@@ -1,7 +1,6 @@
 """Decodes a split and scores it: the same code for validation, test and a checkpoint alone."""
 
 import dataclasses
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from vidcap_jax.errors import DataError, UserError
 from vidcap_jax.evaluation import (
   candidates,
   diversity,
+  embedding_score,
   intervals,
   metrics,
   results,
@@ -255,7 +255,7 @@ def _reference_scores(
     candidate_scores = candidates.score(captions, references)
     constant = _constant(references, restored.meta['top_captions'])
   except metrics.MetricError as error:
-    advice = _how_to_score(path, data, references)
+    advice = results.how_to_score(path, data.source.directory, data.name, references)
     raise metrics.MetricError(f'{error}\n{advice}') from error
   counts = {'different_references': references.different} if references.different else {}
   ends = intervals.score_intervals(intervals.statistics_of(details))
@@ -269,19 +269,6 @@ def _constant(references: metrics.References, captions: Sequence[str]) -> dict[s
     return {}
   best, value = constant_baseline(references, captions)
   return {'constant_CIDEr': value, 'constant_caption': best}
-
-
-def _how_to_score(captions: epath.Path, data: Split, references: metrics.References) -> str:
-  """The command that scores a file of captions."""
-  command = ['python', '-m', 'vidcap_jax.evaluation.metrics', f'--hypotheses={captions}']
-  command += [f'--references={data.source.directory}', f'--split={data.name}']
-  command += ['--by_character'] if references.by_character else []
-  command += [f'--{key}={value}' for key, value in references.programs.chosen().items()]
-  return (
-    f'the captions are in {captions}; score them with the following command, and '
-    '--meteor_time_limit=SECONDS for more time or --metrics=BLEU,ROUGE_L,CIDEr without METEOR:\n'
-    f'  {shlex.join(command)}'
-  )
 
 
 def _score_retrieval(restored: Restored, data: Split) -> dict[str, Any]:
@@ -310,6 +297,12 @@ def require_output(members: int, output: Any) -> None:
   """Raises UserError for an ensemble without a folder for its results, before it is restored."""
   if members > 1 and not output:
     raise UserError('an ensemble has no default output folder; pass --output=DIR')
+
+
+def _embeds(restored: Restored) -> bool:
+  """Whether a checkpoint's captions are scored by a sentence encoder."""
+  names = metrics.evaluated_metrics(restored.config.eval)
+  return not set(embedding_score.METRICS).isdisjoint(names)
 
 
 def evaluate_command(
@@ -346,5 +339,11 @@ def evaluate_command(
   members = (restored, *others)
   label = f'captioning {split}'
   group = ensemble_of(members, weights, label=label) if others else None
-  chosen = of_config(restored.config.eval).changed(programs or {})
+  given = programs or {}
+  if (model := given.get('embedding_model')) and not _embeds(restored):
+    raise UserError(
+      f'--embedding_model={model}: read for {" and ".join(embedding_score.METRICS)}, and the '
+      "checkpoint's config.eval.metrics has neither; score its captions.json by vidcap score"
+    )
+  chosen = of_config(restored.config.eval).changed(given)
   return evaluate(restored, directory, split, folder, fallback, group, chosen), folder

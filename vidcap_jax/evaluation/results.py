@@ -1,7 +1,9 @@
 """Results of evaluation: the folders they are written to, and their text for people."""
 
 import importlib.metadata
+import shlex
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from etils import epath
 from ml_collections import ConfigDict
@@ -11,6 +13,9 @@ from vidcap_jax.counts import counted
 from vidcap_jax.errors import UserError
 from vidcap_jax.evaluation import embedding_score, retrieval
 from vidcap_jax.files import absolute, read_json
+
+if TYPE_CHECKING:
+  from vidcap_jax.evaluation.metrics import References
 
 CAPTION_TASKS = ('train', 'fuse')  # the tasks of stages that make captions, or rank them
 
@@ -43,6 +48,28 @@ def folder_of(restored: Restored) -> epath.Path:
   saved = checkpoints.parent / 'config.json'  # the run may have got further stages since then
   config = ConfigDict(read_json(saved)) if saved.is_file() else restored.config
   return folder(stage, config, checkpoints.parent)
+
+
+def how_to_score(captions: epath.Path, references: str, split: str, prepared: 'References') -> str:
+  """The command that scores a file of captions.
+
+  Args:
+    captions: the file.
+    references: the data set.
+    split: of the data set.
+    prepared: the references as an evaluation has tokenised them.
+  """
+  command = ['python', '-m', 'vidcap_jax.evaluation.metrics', f'--hypotheses={captions}']
+  command += [f'--references={references}', f'--split={split}']
+  command += ['--by_character'] if prepared.by_character else []
+  chosen = prepared.programs.chosen()
+  chosen.pop('embedding_model', None)  # read for metrics that the command does not have
+  command += [f'--{key}={value}' for key, value in chosen.items()]
+  return (
+    f'the captions are in {captions}; score them with the following command, and '
+    '--meteor_time_limit=SECONDS for more time or --metrics=BLEU,ROUGE_L,CIDEr without METEOR:\n'
+    f'  {shlex.join(command)}'
+  )
 
 
 def versions() -> dict[str, str]:

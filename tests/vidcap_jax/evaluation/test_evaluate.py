@@ -28,6 +28,7 @@ from vidcap_jax.evaluation import (
   results,
   signature,
 )
+from vidcap_jax.evaluation.programs import Programs
 from vidcap_jax.inference import captioning
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -188,16 +189,19 @@ def test_captions_are_kept_when_scoring_fails(
 
   (tmp_path / 'my out').mkdir()
   (tmp_path / 'my out' / 'metrics.json').write_text('{}')
+  programs = Programs(tokenizer='python', embedding_model='/model')
+  out = epath.Path(tmp_path / 'my out')
   with monkeypatch.context() as patch:
     patch.setattr(metrics.meteor.Meteor, 'score_with_statistics', late)
     with pytest.raises(metrics.MetricError, match='did not finish\n.*captions.json') as error:
-      evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
+      evaluate.evaluate(restored, later, 'test', out, programs=programs)
   assert [c['video_id'] for c in read(tmp_path / 'my out', 'captions.json')] == [
     f'v{i}' for i in range(9)
   ]
   assert not (tmp_path / 'my out' / 'metrics.json').exists()
   python, _, module, *arguments = shlex.split(str(error.value).splitlines()[-1])
   assert (python, module) == ('python', metrics.__spec__.name)
+  assert arguments[-1] == '--tokenizer=python'
   metrics_command.main([*arguments, '--metrics=CIDEr', '--meteor_time_limit=9'])
   scored = capsys.readouterr().out
   report = evaluate.evaluate(restored, later, 'test', epath.Path(tmp_path / 'my out'))
@@ -258,6 +262,10 @@ def test_missing_programs_are_an_error_before_captions_are_made(
   monkeypatch.setattr('vidcap_jax.evaluation.java.find_java', lambda: None)
   with pytest.raises(metrics.MetricError, match='--meteor=java'):
     evaluate.evaluate_command(restored, later, 'test', str(tmp_path), programs={'meteor': 'java'})
+  with pytest.raises(UserError, match='--embedding_model=/model.*eval.metrics'):
+    evaluate.evaluate_command(
+      restored, later, 'test', str(tmp_path), programs={'embedding_model': '/model'}
+    )
   assert not (tmp_path / 'captions.json').exists()
 
 
