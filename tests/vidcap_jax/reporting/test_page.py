@@ -221,6 +221,8 @@ def test_the_comparison(open_page, run_report):
   assert '1 of 3 videos have another caption' in section.inner_text()
   heads = section.locator('.scores th').all_inner_texts()
   summary = results.read_data(run_report.parent, 'summary')
+  first, second = summary['label'], summary['compare']['label']
+  assert f'{first} minus {second}' in section.inner_text()
   name, value, *_ = summary['scores'][-1]
   cells = section.locator('.scores tbody tr').last.locator('td').all_inner_texts()
   row = dict(zip(heads, cells, strict=True))

@@ -97,7 +97,8 @@ function showComparison(summary, videos) {
       ['', label, compare.label, 'difference', '95 % interval', 'p',
         `${label}, 95 % interval`, `${compare.label}, 95 % interval`], rows));
     place.append(element('p', { className: 'muted small' },
-      'The interval of the difference is by paired bootstrap over videos, p by randomization.'));
+      `The difference is ${label} minus ${compare.label}; its interval is by paired bootstrap over `
+      + 'videos, p by randomization.'));
   }
   place.append(element('p', {},
     `${compare.changed} of ${summary.videos} videos have another caption`
