@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -252,7 +253,14 @@ def command(row: Row) -> str:
     arguments.append(f'--config.seeds={",".join(map(str, seeds))}')
   elif seeds != [0]:
     arguments.append(f'--config.seed={seeds[0]}')
-  return shlex.join(['vidcap', 'train', *arguments, f'--workdir=runs/{row.name}'])
+  return ' '.join(map(_quoted, ['vidcap', 'train', *arguments, f'--workdir=runs/{row.name}']))
+
+
+def _quoted(argument: str) -> str:
+  """An argument for a shell; shlex would give one with single quotes in it three kinds of them."""
+  if "'" in argument and not re.search(r'["$`\\!]', argument):
+    return f'"{argument}"'
+  return shlex.quote(argument)
 
 
 def _flag_value(value: Any) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vidcap_jax import config_files, variants
-from vidcap_jax.config_diff import as_saved, differences, with_added_keys
+from vidcap_jax.config_diff import ABSENT, as_saved, differences, with_added_keys
 from vidcap_jax.counts import counted
 from vidcap_jax.errors import ConfigError, UserError
 from vidcap_jax.evaluation import results
@@ -198,7 +198,16 @@ def source_of(saved: Mapping[str, Any]) -> tuple[pathlib.Path, str]:
 
 
 def changed_settings(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-  """The settings of a config that a run changed; the run's further stages don't count."""
+  """The settings of a config that a run changed; its further stages don't count.
+
+  Settings that the run does not have were added after it was begun: no flag has changed them.
+  """
+  changes = _differences(current, saved)
+  return {key: values for key, values in changes.items() if values[1] != ABSENT}
+
+
+def _differences(current: ConfigDict, saved: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+  """The settings of a config that a run has other values of, without its further stages."""
   order = [name for name in saved['order'] if name in current.order]
   stages = {name: changes for name, changes in saved['stages'].items() if name in current.stages}
   saved = with_added_keys({**saved, 'order': order, 'stages': stages})
@@ -213,7 +222,7 @@ def is_run_setting(key: str) -> bool:
 
 def _contains(run: ConfigDict, single: ConfigDict) -> bool:
   """Whether a run's stages include all those of another config, with the same settings."""
-  return {*single.order} <= {*run.order} and not changed_settings(single, as_saved(run))
+  return {*single.order} <= {*run.order} and not _differences(single, as_saved(run))
 
 
 def _with_scores(run: Run, saved: Mapping[str, Any], stage: str) -> Run:

@@ -1,5 +1,7 @@
 """The tables of results: their lines, cells, commands and JSON."""
 
+import json
+
 import pytest
 
 from tests.vidcap_jax.studies import finished
@@ -82,6 +84,24 @@ def test_the_command_has_no_paths_of_this_machine(tmp_path):
   assert '--config.train.init_from=runs/old/seed_3' in command
   assert "'--config.data.length_buckets=(5, 9)'" in command
   assert str(tmp_path) not in command
+
+
+def test_the_command_has_no_settings_that_are_newer_than_the_run(tmp_path):
+  workdir = finished.write(tmp_path / 'runs' / 'old', data__length_buckets=(5, 9))
+  saved = json.loads((workdir / 'config.json').read_text())
+  del saved['eval']['tokenizer']
+  (workdir / 'config.json').write_text(json.dumps(saved))
+  (row,), _ = results_rows.find([f'{tmp_path}/runs'])
+  command = results_table.command(row)
+  assert 'length_buckets' in command
+  assert 'tokenizer' not in command
+
+
+def test_texts_within_a_setting_are_quoted_once(tmp_path):
+  finished.write(tmp_path / 'runs' / 'rl', eval__metrics=('BLEU', 'CIDEr'))
+  (row,), _ = results_rows.find([f'{tmp_path}/runs'])
+  command = results_table.command(row)
+  assert """ "--config.eval.metrics=('BLEU', 'CIDEr')" """ in command
 
 
 def test_json_has_every_seed(sections):
