@@ -59,7 +59,7 @@ def read_json(path: epath.PathLike) -> Any:
     return json.loads(epath.Path(path).read_text(encoding='utf-8'))
   except ValueError as error:
     raise DataError(
-      f'{path}: damaged, not JSON ({error}); restore it from a copy, or use another --workdir'
+      f'{path}: damaged, not JSON ({error}); restore it from a copy, or begin another folder'
     ) from None
 
 

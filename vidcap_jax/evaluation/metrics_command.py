@@ -17,7 +17,7 @@ from vidcap_jax.evaluation import clip_score, scoring
 from vidcap_jax.evaluation.intervals import Interval
 from vidcap_jax.evaluation.metrics import METRICS, Scores
 from vidcap_jax.evaluation.programs import CHOICES, METEOR_SECONDS, Programs
-from vidcap_jax.files import check_output
+from vidcap_jax.files import check_output, write_json
 from vidcap_jax.program_name import program_name
 
 FIXED = 'CIDEr has the document frequencies of all videos, whichever are drawn'
@@ -233,5 +233,8 @@ def _two_files(text: str) -> tuple[str, str]:
 
 
 def _write(path: str, data) -> None:
-  text = json.dumps(data, indent=1, ensure_ascii=False) + '\n'
-  pathlib.Path(path).write_text(text, encoding='utf-8')
+  if pathlib.Path(path).exists() and not pathlib.Path(path).is_file():  # a pipe is not replaced
+    text = json.dumps(data, indent=1, ensure_ascii=False) + '\n'
+    pathlib.Path(path).write_text(text, encoding='utf-8')
+  else:
+    write_json(path, data, ensure_ascii=False)

@@ -163,7 +163,10 @@ def check(wanted: Signature, found: Signature, log: Callable[[str], None]) -> No
   """
   if different := differences(wanted, found):
     listed = [f'{d.key}: {d.first} in --signature, {d.second} here' for d in different]
-    raise DataError(f'the scores would have another signature: {"; ".join(listed)}', listed)
+    programs = {'tok': '--tokenizer', 'scorers': '--scorers or --meteor'}
+    chosen = [f'{programs[d.key]} chooses {d.key}' for d in different if d.key in programs]
+    message = f'the scores would have another signature: {"; ".join([*listed, *chosen])}'
+    raise DataError(message, listed)
   if keys := unknown(wanted, found):
     log(f'note: not known of these captions, so not compared with --signature: {", ".join(keys)}')
 

@@ -6,7 +6,7 @@ import pytest
 
 from configs import common
 from vidcap_jax import __version__
-from vidcap_jax.errors import ConfigError
+from vidcap_jax.errors import ConfigError, DataError
 from vidcap_jax.evaluation import scorers, signature
 from vidcap_jax.evaluation.programs import Programs
 from vidcap_jax.evaluation.signature import Difference, Signature
@@ -109,6 +109,14 @@ def test_fields_that_both_have_are_compared():
   assert signature.unknown(first, second) == ['beam']
   assert signature.unknown(second, first) == ['split']
   assert signature.differences(first, first) == []
+
+
+def test_an_error_names_the_flags_that_choose_programs():
+  wanted, found = signature.parse('tok:ptb-python|beam:5'), signature.parse('tok:ptb-3.4.1|beam:3')
+  with pytest.raises(DataError, match='tok.*beam.*--tokenizer chooses tok$'):
+    signature.check(wanted, found, print)
+  with pytest.raises(DataError, match='beam: 5 in --signature, 3 here$'):
+    signature.check(signature.parse('beam:5'), found, print)
 
 
 def test_the_hash_of_references_is_of_what_is_scored():
