@@ -20,6 +20,7 @@ from absl import app, flags, logging
 
 from vidcap_jax import command_errors
 from vidcap_jax.cli import flags as command_line
+from vidcap_jax.cli import parsing
 from vidcap_jax.cli.flags import MODE
 from vidcap_jax.cli.restart import restart_advice
 from vidcap_jax.distributed import allocator, cluster
@@ -80,7 +81,7 @@ def main(argv: list[str]) -> int:
 def run() -> NoReturn:
   """Runs ``main`` with the flags of the command line, and ends the process with its exit code."""
   allocator.keep_freed_memory()
-  app.run(main, flags_parser=command_line.parse)
+  app.run(main, flags_parser=parsing.parse)
   raise AssertionError('app.run has not ended the process')
 
 

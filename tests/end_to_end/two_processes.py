@@ -8,7 +8,7 @@ from absl import app
 
 from tests import tiny
 from vidcap_jax import main
-from vidcap_jax.cli import flags
+from vidcap_jax.cli import parsing
 
 
 def get_config(name: str):
@@ -17,4 +17,4 @@ def get_config(name: str):
 
 if __name__ == '__main__':
   with tiny.unscored_by_java():
-    app.run(main.main, flags_parser=flags.parse)
+    app.run(main.main, flags_parser=parsing.parse)

@@ -10,7 +10,7 @@ from absl import app, flags
 from tests import tiny
 from vidcap_jax import main
 from vidcap_jax.checkpoints import restore
-from vidcap_jax.cli import commands
+from vidcap_jax.cli import commands, parsing
 from vidcap_jax.cli import flags as command_line
 from vidcap_jax.distributed import mesh
 from vidcap_jax.evaluation import evaluate
@@ -37,7 +37,7 @@ def command(monkeypatch, capsys):
     argv = ['vidcap_jax.main', *arguments]
     monkeypatch.setattr(sys, 'argv', argv)
     with _parsed_once(), pytest.raises(SystemExit) as exited:
-      app.run(main.main, argv, flags_parser=command_line.parse)
+      app.run(main.main, argv, flags_parser=parsing.parse)
     return _ended(exited.value.code, capsys)
 
   return run
