@@ -1,4 +1,4 @@
-"""Trains a captioner of ImageCaptioning.pytorch on a data set of ours, with that project's code.
+"""Trains a captioner of ImageCaptioning.pytorch, with its own code, on a data set of this project.
 
   git clone https://github.com/ruotianluo/ImageCaptioning.pytorch
   python -m benchmarks.peer_training --repository=ImageCaptioning.pytorch --model=updown \\

@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+from typing import IO
 
 from vidcap_jax.errors import ConfigError, UserError
 
@@ -119,3 +120,15 @@ def sanitise(text: str) -> str:
 def tail(stderr: bytes) -> str:
   """The end of a program's error output, on one line."""
   return sanitise(stderr.decode('utf-8', 'replace'))[-500:] or 'nothing on stderr'
+
+
+def end_process(process: subprocess.Popen, stderr: IO[bytes]) -> None:
+  """Kills a process, and closes its pipes and the file of its errors."""
+  process.kill()
+  process.wait()
+  for stream in (process.stdin, process.stdout, stderr):
+    try:
+      if stream is not None:
+        stream.close()
+    except OSError:  # unsent bytes for a process that has ended
+      pass

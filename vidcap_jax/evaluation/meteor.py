@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import IO, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -78,7 +78,7 @@ class Meteor:
       stderr=self._stderr,
       start_new_session=True,  # so Ctrl-C doesn't end it: training still scores its last step
     )
-    self._end = weakref.finalize(self, _end, self._process, self._stderr)
+    self._end = weakref.finalize(self, java.end_process, self._process, self._stderr)
 
   def __enter__(self) -> Self:
     return self
@@ -190,14 +190,3 @@ def _score_line(hypothesis: str, references: Sequence[str]) -> str:
   # removed line breaks.
   hypothesis = hypothesis.replace('|||', '').replace('  ', ' ')
   return ' ||| '.join(['SCORE', *references, hypothesis])
-
-
-def _end(process: subprocess.Popen, stderr: IO[bytes]) -> None:
-  process.kill()
-  process.wait()
-  for stream in (process.stdin, process.stdout, stderr):
-    try:
-      if stream is not None:
-        stream.close()
-    except OSError:  # unsent bytes for a process that has ended
-      pass

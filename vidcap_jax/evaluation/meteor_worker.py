@@ -11,12 +11,12 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from vidcap_jax.evaluation import meteor_words
-from vidcap_jax.evaluation.java import MetricError, tail
+from vidcap_jax.evaluation.java import MetricError, end_process, tail
 from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases
 from vidcap_jax.evaluation.meteor_statistics import best_statistics, split_videos
 
@@ -37,7 +37,7 @@ class Worker:
       stderr=self._stderr,
       start_new_session=True,  # so Ctrl-C doesn't end it: training still scores its last step
     )
-    self.close = weakref.finalize(self, _end, self._process, self._stderr)
+    self.close = weakref.finalize(self, end_process, self._process, self._stderr)
 
   def send(
     self, hypotheses: Sequence[str], references: Sequence[Sequence[str]], first: int
@@ -78,17 +78,6 @@ class Worker:
     stderr = tail(self._stderr.read())
     self.close()
     raise MetricError(f'{__name__} ended with exit status {status}: {stderr}')
-
-
-def _end(process: subprocess.Popen, stderr: IO[bytes]) -> None:
-  process.kill()
-  process.wait()
-  for stream in (process.stdin, process.stdout, stderr):
-    try:
-      if stream is not None:
-        stream.close()
-    except OSError:  # unsent bytes for a process that has ended
-      pass
 
 
 def main() -> None:
