@@ -47,7 +47,7 @@ class Paraphrases:
     """Where captions, such as the references of a video, have phrases that are in entries."""
     found: dict[str, list[Occurrence]] = {}
     for number, words in enumerate(captions):
-      for start, pair in enumerate(zip(words, (*words[1:], ''), strict=True)):
+      for start, pair in enumerate(zip(words, (*words[1:], ''))):  # no pair without words
         if pair[0] in self._known:
           found.setdefault(pair[0], []).append((number, start, 1))
         longest = self._longest.get(pair, 1)
