@@ -25,7 +25,7 @@ MEMORY = '-Xmx2G'
 # Parameters for English: the weights of precision, of fragments and of content words, the exponent
 # of fragments, and the weights of matches by exact word, stem, synonym and paraphrase.
 _PRECISION, _FRAGMENTS, _CONTENT, _POWER = 0.85, 0.6, 0.75, 0.2
-_STAGES = np.array([1.0, 0.6, 0.8, 0.6])
+STAGE_WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])
 
 
 class MeteorProgram(Protocol):
@@ -160,7 +160,9 @@ def score_of_statistics(statistics: np.ndarray) -> np.ndarray:
   content, function = stages[..., 0, :], stages[..., 1, :]  # (…, 4, 2), of caption and reference
   chunks, matched = statistics[..., 20], statistics[..., 21:23]
   totals = _CONTENT * (words - function_words) + (1 - _CONTENT) * function_words
-  matches = np.einsum('s,...sk->...k', _STAGES, _CONTENT * content + (1 - _CONTENT) * function)
+  matches = np.einsum(
+    's,...sk->...k', STAGE_WEIGHTS, _CONTENT * content + (1 - _CONTENT) * function
+  )
   precision, recall = np.moveaxis(_ratio(matches, totals), -1, 0)
   f_measure = _ratio(precision * recall, _PRECISION * precision + (1 - _PRECISION) * recall)
   fragments = _ratio(chunks, matched.mean(axis=-1))

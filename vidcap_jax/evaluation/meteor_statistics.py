@@ -17,6 +17,11 @@ from vidcap_jax.evaluation.meteor_alignment import Match, Matches, align
 from vidcap_jax.evaluation.meteor_paraphrases import LONGEST, Paraphrases, read_entries
 from vidcap_jax.progress import progress
 
+# The stages by weight, the least first, and the place of each stage in that order.
+_STAGES = np.argsort(meteor.STAGE_WEIGHTS, kind='stable').tolist()
+_PLACES = np.argsort(_STAGES).tolist()
+_ROUNDING = 1e-9  # of scores and their bounds
+
 
 @dataclasses.dataclass(frozen=True)
 class Videos:
@@ -72,18 +77,23 @@ def best_statistics(videos: Videos, paraphrases: Paraphrases, label: str = '') -
   )
   if label:
     pairs = progress(pairs, len(videos.captions), label)
-  return np.stack(
-    [
-      _best([_statistics(*pair) for pair in _pairs(*video, videos.vocabulary, paraphrases)])
-      for video in pairs
-    ]
-  )
+  return np.stack([_best(list(_pairs(*video, videos.vocabulary, paraphrases))) for video in pairs])
 
 
-def _best(statistics: Sequence[Sequence[int]]) -> np.ndarray:
-  """The statistics (23,) with the best score; the first of equal ones."""
-  table = np.array(statistics, float)
-  return table[np.argmax(meteor.score_of_statistics(table))]
+def _best(pairs: Sequence['_Pair']) -> np.ndarray:
+  """The statistics (23,) with the best score; the first of equal ones.
+
+  Most references need no alignment: their scores' bounds are below the best score.
+  """
+  bounds = meteor.score_of_statistics(np.array([_bound(*pair) for pair in pairs], float))
+  scores = np.full(len(pairs), -1.0)
+  tables: dict[int, np.ndarray] = {}
+  for number in np.argsort(-bounds):
+    if bounds[number] < scores.max() - _ROUNDING:
+      break
+    tables[number] = np.array(_statistics(*pairs[number]), float)
+    scores[number] = meteor.score_of_statistics(tables[number])
+  return tables[int(np.argmax(scores))]
 
 
 class _Words:
@@ -112,12 +122,15 @@ def _phrases(words: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
   return found
 
 
+_Pair = tuple[_Caption, _Words, Matches]
+
+
 def _pairs(
   caption: _Caption,
   references: Sequence[_Words],
   vocabulary: meteor_words.Vocabulary,
   paraphrases: Paraphrases,
-) -> Iterator[tuple[_Caption, _Words, Matches]]:
+) -> Iterator[_Pair]:
   """The caption with each reference, and their possible matches."""
   by_word = _word_matches(caption, {w for r in references for w in r.words}, vocabulary)
   by_phrase = _phrase_matches(caption, references, paraphrases)
@@ -166,17 +179,35 @@ def _phrase_matches(
 def _statistics(caption: _Caption, reference: _Words, matches: Matches) -> list[int]:
   """What the score of a caption and a reference is computed from, 23 numbers."""
   alignment = align(matches)
+  return _count(caption, reference, alignment.matches, alignment.chunks)
+
+
+def _bound(caption: _Caption, reference: _Words, matches: Matches) -> list[int]:
+  """Statistics whose score is at least that of any alignment: each word has its best match, and all
+  are one chunk."""
+  pairs = [(start, match) for start, found in enumerate(matches) for match in found]
+  return _count(caption, reference, pairs, 1)
+
+
+def _count(
+  caption: _Caption, reference: _Words, matches: Iterable[tuple[int, Match]], chunks: int
+) -> list[int]:
+  """The statistics of matches, each with its start in the reference."""
+  places, other_places = [-1] * len(caption.words), [-1] * len(reference.words)
+  for start, (length, other, other_length, stage) in matches:
+    place = _PLACES[stage]
+    for i in range(other, other + other_length):
+      places[i] = max(places[i], place)
+    for i in range(start, start + length):
+      other_places[i] = max(other_places[i], place)
   counts = [len(caption.words), len(reference.words), caption.functions, reference.functions]
   counts += [0] * 16  # for each stage the content words of both, and the function words of both
-  covered = other_covered = 0
-  for start, (length, other, other_length, stage) in alignment.matches:
-    content = 4 + 4 * stage
-    for i in range(other, other + other_length):
-      counts[content + 2 * caption.is_function[i]] += 1
-    for i in range(start, start + length):
-      counts[content + 1 + 2 * reference.is_function[i]] += 1
-    covered += other_length
-    other_covered += length
+  matched = [0, 0]
+  for text, (words, found) in enumerate(((caption, places), (reference, other_places))):
+    for is_function, place in zip(words.is_function, found, strict=True):
+      if place >= 0:
+        counts[4 + 4 * _STAGES[place] + 2 * is_function + text] += 1
+        matched[text] += 1
   # Captions that match whole in one chunk have no penalty.
-  whole = alignment.chunks == 1 and [covered, other_covered] == counts[:2]
-  return [*counts, 0 if whole else alignment.chunks, covered, other_covered]
+  whole = chunks == 1 and matched == counts[:2]
+  return [*counts, 0 if whole else chunks, *matched]

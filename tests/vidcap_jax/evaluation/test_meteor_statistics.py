@@ -1,9 +1,13 @@
 """The statistics of captions and their best references."""
 
+import random
+
 import numpy as np
 
+from vidcap_jax.evaluation import meteor_statistics
+from vidcap_jax.evaluation.meteor import score_of_statistics
 from vidcap_jax.evaluation.meteor_paraphrases import Paraphrases
-from vidcap_jax.evaluation.meteor_statistics import best_statistics, split_videos
+from vidcap_jax.evaluation.meteor_statistics import Videos, best_statistics, split_videos
 
 
 def test_the_best_reference_counts_and_paraphrases_of_other_videos_do_not():
@@ -22,3 +26,25 @@ def test_a_part_of_the_videos_has_the_statistics_of_all():
   nothing = Paraphrases({})
   all_rows = best_statistics(videos, nothing)
   np.testing.assert_array_equal(best_statistics(videos.from_video(1), nothing), all_rows[1:])
+
+
+def test_the_best_of_many_references_is_that_of_all_alignments(monkeypatch):
+  rng = random.Random(0)
+  words = ['a', 'the', 'man', 'men', 'boy', 'runs', 'running', 'down', 'road', 'street', 'in']
+  caption = lambda: ' '.join(rng.choices(words, k=rng.randint(0, 9)))  # noqa: E731
+  videos = split_videos([caption() for _ in range(200)], [[caption() for _ in range(12)]] * 200)
+  entries = {'man': {'boy': [(0, 1)]}, 'runs down': {'running in': [(1, 2)], 'in': [(0, 3)]}}
+  paraphrases = Paraphrases(entries)
+  aligned = []
+  align = meteor_statistics.align
+  monkeypatch.setattr(meteor_statistics, 'align', lambda pairs: aligned.append(1) or align(pairs))
+  table = best_statistics(videos, paraphrases)
+  assert len(aligned) < 0.6 * 200 * 12  # the bounds of the others are too low
+  for i, row in enumerate(table):
+    one_by_one = [
+      best_statistics(Videos(videos.captions[i : i + 1], [[reference]]), paraphrases)[0]
+      for reference in videos.references[i]
+    ]
+    np.testing.assert_array_equal(
+      row, one_by_one[score_of_statistics(np.stack(one_by_one)).argmax()]
+    )
