@@ -236,6 +236,22 @@ def test_as_a_process():
     assert word in help_text.stdout
 
 
+def test_help_of_a_command_is_that_of_the_command(monkeypatch, capsys):
+  monkeypatch.setattr(main.allocator, 'keep_freed_memory', lambda: None)
+  for arguments, words in [
+    (['report', '--help'], ('--run=', '--compare', '--attention')),
+    (['card', '-h'], ('usage: vidcap card --checkpoint=DIR',)),
+    (['studies', 'results', '--help'], ('--curves',)),
+  ]:
+    monkeypatch.setattr(sys, 'argv', ['vidcap_jax.main', *arguments])
+    with pytest.raises(SystemExit) as ended:
+      main.run()
+    assert ended.value.code in (0, None)
+    printed = capsys.readouterr().out
+    for word in words:
+      assert word in printed, arguments
+
+
 def test_a_process_keeps_freed_memory(monkeypatch):
   """Before anything is imported that starts threads."""
   calls = []

@@ -36,6 +36,7 @@ METAVARS = {
   'weights': 'W,W',
   'workdir': 'DIR',
 }
+_ONE_CHECKPOINT = ('export', 'card')  # modes that refuse an ensemble
 ABOUT = {
   'train': 'Trains the stages of a config. The same command, started again, resumes where it '
   'stopped. Any key of the config can be changed by a flag, --config.KEY=VALUE.',
@@ -76,7 +77,7 @@ EXAMPLES = {
 def text(mode: str) -> str:
   """The help of a mode: what it does, examples, and every flag that it reads."""
   needed = command_line.NEEDED[mode]
-  usage = [f'--{flag.name}={METAVARS[flag.name]}' for flag in needed]
+  usage = [usage_of(flags.FLAGS[flag.name], mode) for flag in needed]
   parts = [
     f'usage: {COMMAND} {mode} {" ".join(usage)} [flags]',
     textwrap.fill(ABOUT[mode], WIDTH),
@@ -109,7 +110,9 @@ def _table(title: str, mode: str, holders) -> str:
   """The flags with their explanations for a mode, in two columns."""
   explained = [(flags.FLAGS[h.name], flag_text(flags.FLAGS[h.name].help, mode)) for h in holders]
   rows = [
-    (usage_of(flag), text.removesuffix('.') + _default(flag)) for flag, text in explained if text
+    (usage_of(flag, mode), text.removesuffix('.') + _default(flag))
+    for flag, text in explained
+    if text
   ]
   width = max(len(usage) for usage, _ in rows) + 4
   lines = [f'{title}:']
@@ -120,8 +123,15 @@ def _table(title: str, mode: str, holders) -> str:
   return '\n'.join(lines)
 
 
-def usage_of(flag: flags.Flag) -> str:
-  """A flag as it is typed: ``--effort=default|low``, ``--workdir=DIR``, ``--print_config``."""
+def usage_of(flag: flags.Flag, mode: str = '') -> str:
+  """A flag as it is typed: ``--effort=default|low``, ``--workdir=DIR``, ``--print_config``.
+
+  Args:
+    flag: the flag.
+    mode: the mode that reads it; '' where that makes no difference.
+  """
+  if flag.name == 'checkpoint' and mode in _ONE_CHECKPOINT:
+    return f'--{flag.name}=DIR'
   if flag.boolean:
     return f'--{flag.name}'
   return f'--{flag.name}={METAVARS.get(flag.name) or "|".join(choices(flag))}'

@@ -34,6 +34,7 @@ from vidcap_jax.studies.results_rows import Row
 from vidcap_jax.studies.results_table import Section
 
 BLOCK = 'results'  # the name of the marks in a page
+METRIC = 'CIDEr'  # of the curves
 _BASELINES = ('compute', 'kept', 'none')
 
 
@@ -41,8 +42,15 @@ def run(options: argparse.Namespace) -> None:
   """Reads the runs, and prints and writes what is asked for.
 
   Raises:
-    UserError: no such folder, no run with scores in it, or an output that can't be written.
+    UserError: no such folder, no run with scores in it, an output that can't be written, or a
+      metric of curves that are not drawn.
   """
+  if options.metric is not None and not options.curves:
+    raise UserError(
+      f'--metric={options.metric}: the metric of the curves, which are not drawn; give '
+      '--curves=FILE, too, or leave --metric out (the tables have every metric)'
+    )
+  options.metric = options.metric or METRIC
   if options.json:
     check_output('--json', options.json)
   if options.markdown:
@@ -126,7 +134,7 @@ def make_parser() -> argparse.ArgumentParser:
     default='compute',
     help='compute those that no run has kept, show the kept ones, or none (default: %(default)s)',
   )
-  add('--metric', default='CIDEr', help='of the curves (default: %(default)s)')
+  add('--metric', metavar='NAME', help=f'of --curves (default: {METRIC})')
   add('--curves', metavar='FILE', help='also draw the curves of all runs: .png, .pdf or .svg')
   add('--json', metavar='FILE', help='also write the rows there')
   add(

@@ -34,6 +34,14 @@ def test_every_flag_has_a_form():
     assert flag.boolean or bool(mode_help.choices(flag)) != (name in mode_help.METAVARS), name
 
 
+@pytest.mark.parametrize('mode', ['card', 'export'])
+def test_a_mode_of_one_checkpoint_does_not_ask_for_several(mode):
+  text = mode_help.text(mode)
+  assert f'usage: vidcap {mode} --checkpoint=DIR ' in text
+  assert 'DIR[,DIR]' not in text
+  assert '--checkpoint=DIR[,DIR]' in mode_help.text('evaluate')
+
+
 def test_parts_of_an_explanation():
   explained = 'train, compile: a file. evaluate: a folder, e.g. one: two.'
   assert mode_help.flag_text(explained, 'compile') == 'a file.'

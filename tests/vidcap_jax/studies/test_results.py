@@ -56,3 +56,9 @@ def test_problems_are_found_before_anything_is_read(tmp_path):
     results.main([f'--runs={tmp_path}/none', f'--markdown={page}'])
   with pytest.raises(SystemExit, match='--runs=.*no run'):
     results.main([f'--runs={tmp_path}'])
+
+
+def test_a_metric_without_curves_is_refused(tmp_path):
+  finished.write(tmp_path / 'runs' / 'a')
+  with pytest.raises(SystemExit, match='--metric=METEOR: .*give --curves=FILE'):
+    results.main([f'--runs={tmp_path}/runs', '--metric=METEOR', '--baselines=none'])
