@@ -118,10 +118,12 @@ function showComparison(summary, videos) {
     if (numbers.length) place.append(element('h3', {}, title), cards(numbers, videos, compare.label));
   }
   const settings = compare.config;
-  place.append(settings === null
-    ? element('p', { className: 'muted' }, 'The settings are not compared: a run has no config.json.')
+  const note = settings === null ? 'The settings are not compared: a run has no config.json.'
+    : settings.length ? '' : 'The settings are the same.';
+  place.append(note
+    ? element('p', { className: 'muted' }, note)
     : element('details', { open: settings.length <= 12 },
-      element('summary', {}, `${settings.length} settings differ`),
+      element('summary', {}, `${settings.length} ${settings.length === 1 ? 'setting differs' : 'settings differ'}`),
       tableOf(['setting', label, compare.label], settings, false)));
 }
 
