@@ -37,6 +37,9 @@ def run_report(evaluated_run, tmp_path_factory):
   captions = json.loads((other / 'eval' / 'val' / 'captions.json').read_text())
   captions[0]['caption'] = results.HOSTILE
   (other / 'eval' / 'val' / 'captions.json').write_text(json.dumps(captions))
+  config = json.loads((other / 'config.json').read_text())
+  config['seed'] += 1
+  (other / 'config.json').write_text(json.dumps(config))
   options = Options(
     videos=str(place / 'clips'), compare=str(other), output=str(place / 'a "report" <b>#1')
   )
@@ -219,6 +222,12 @@ def test_the_comparison(open_page, run_report):
   section = page.locator('#comparison')
   assert HOSTILE_NAME in section.inner_text()
   assert '1 of 3 videos have another caption' in section.inner_text()
+  settings = section.locator('details')
+  assert settings.locator('summary').inner_text() == '1 setting differs'
+  names = settings.locator('th')
+  assert names.all_inner_texts()[::2] == ['setting', HOSTILE_NAME]
+  wrap = 'element => getComputedStyle(element).overflowWrap'
+  assert {names.nth(i).evaluate(wrap) for i in range(3)} == {'normal'}
   heads = section.locator('.scores th').all_inner_texts()
   summary = results.read_data(run_report.parent, 'summary')
   first, second = summary['label'], summary['compare']['label']
