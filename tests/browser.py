@@ -53,25 +53,26 @@ def open_browser(name: str = 'chromium') -> Iterator[Any]:
   except ImportError:
     pytest.fail("no Playwright for this test: pip install -e '.[browser]'", pytrace=False)
   with sync_playwright() as playwright:
-    if name == 'firefox':  # by WebDriver BiDi; Playwright's own protocol needs a patched Firefox
-      browser = playwright.firefox.launch(channel='moz-firefox', executable_path=path)
-      _check_commands(browser)
+    if name == 'firefox':
+      browser = _open_firefox(playwright, path)
     else:
       browser = playwright.chromium.launch(executable_path=path, args=CAMERA)
     yield browser
     browser.close()
 
 
-def _check_commands(firefox: Any) -> None:
-  """Skips the test if Playwright sends commands that this Firefox does not know."""
+def _open_firefox(playwright: Any, path: str) -> Any:
+  """Firefox; skips the test if Playwright sends commands that this Firefox does not know."""
   from playwright.sync_api import Error
 
+  browser = None
   try:
-    firefox.new_context().close()
+    # By WebDriver BiDi; Playwright's own protocol needs a patched Firefox.
+    browser = playwright.firefox.launch(channel='moz-firefox', executable_path=path)
+    browser.new_context().close()
   except Error as error:
+    if browser:
+      browser.close()
     reason = error.message.splitlines()[0]
-    version = firefox.version
-    firefox.close()
-    pytest.skip(
-      f"this Playwright can't drive Firefox {version} ({reason}): use the extra 'browser'"
-    )
+    pytest.skip(f"this Playwright can't drive {path} ({reason}): use the extra 'browser'")
+  return browser
