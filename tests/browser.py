@@ -74,5 +74,7 @@ def _open_firefox(playwright: Any, path: str) -> Any:
     if browser:
       browser.close()
     reason = error.message.splitlines()[0]
-    pytest.skip(f"this Playwright can't drive {path} ({reason}): use the extra 'browser'")
+    pytest.skip(
+      f"this Playwright can't drive {path} ({reason}): take a newer Firefox and the extra 'browser'"
+    )
   return browser
