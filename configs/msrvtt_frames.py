@@ -23,6 +23,11 @@ frames as regions; ``temporal``, the VATEX model's attention over frames;
 ``stats|refocus|dual_afr|global2local``, the other papers' models as far as one sequence of vectors
 allows, with equal sizes and training. ``recipe=rl`` adds self-critical training on CIDEr-D and
 BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
+
+Measured with ``model=transformer``, seed 0, four epochs (``--config.train.epochs=4``), beam 5: test
+CIDEr 0.334, BLEU-4 0.337, METEOR 0.241, ROUGE-L 0.563 (best constant caption: CIDEr 0.117), 53
+minutes of one core without AVX-512. The others have not been trained to the end. More:
+docs/results/msrvtt_frames.md.
 """
 
 from configs import common, comparisons

@@ -100,6 +100,7 @@ NAVIGATION = {
     'Quickstart results': 'docs/results/quickstart',
     'MSR-VTT results': 'docs/results/msrvtt1000',
     'Flickr8k results': 'docs/results/flickr8k',
+    'MSR-VTT frames results': 'docs/results/msrvtt_frames',
     'Probes': 'docs/probes',
     'Speed': 'docs/speed',
     'Reliability': 'docs/reliability',
