@@ -67,7 +67,12 @@ def test_a_closed_pipe_stops_the_processes():
   pipes = dict.fromkeys(('stdout', 'stderr'), subprocess.PIPE)
   command = [sys.executable, '-c', program]
   with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
-    assert process.stdout.readline().endswith('] first\n')
+    # Both have printed, so both have set their handlers of the signal.
+    waiting = {'[0] first\n', '[1] first\n'}
+    while waiting:
+      line = process.stdout.readline()
+      assert line
+      waiting.discard(line)
     process.stdout.close()
     assert sorted(process.stderr) == ['[0] saved\n', '[1] saved\n']
   assert process.returncode == PIPE_CLOSED
