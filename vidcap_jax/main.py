@@ -78,19 +78,18 @@ def main(argv: list[str]) -> int:
     return 130
 
 
-def _help_of_command(arguments: list[str]) -> None:
-  """Prints the help of a command that is asked for as ``vidcap COMMAND --help`` would; exits."""
+def _run_command(arguments: list[str]) -> None:
+  """Runs what ``vidcap`` would, and exits, if the first argument is one of its commands."""
   from vidcap_jax.cli import commands
 
-  known = {'studies', *(command.name for command in commands.COMMANDS)}
-  if arguments[0] in known and {*commands.HELP} & {*arguments[1:]}:
+  if arguments[0] in {command.name for command in commands.COMMANDS}:
     sys.exit(commands.main(arguments))
 
 
 def run() -> NoReturn:
   """Runs ``main`` with the flags of the command line, and ends the process with its exit code."""
   if len(sys.argv) > 1 and not sys.argv[1].startswith('-'):
-    _help_of_command(sys.argv[1:])
+    _run_command(sys.argv[1:])
   allocator.keep_freed_memory()
   app.run(main, flags_parser=parsing.parse)
   raise AssertionError('app.run has not ended the process')

@@ -236,7 +236,7 @@ def test_as_a_process():
     assert word in help_text.stdout
 
 
-def test_help_of_a_command_is_that_of_the_command(monkeypatch, capsys):
+def test_a_command_of_vidcap_is_run(monkeypatch, capsys):
   monkeypatch.setattr(main.allocator, 'keep_freed_memory', lambda: None)
   for arguments, words in [
     (['report', '--help'], ('--run=', '--compare', '--attention')),
@@ -250,6 +250,9 @@ def test_help_of_a_command_is_that_of_the_command(monkeypatch, capsys):
     printed = capsys.readouterr().out
     for word in words:
       assert word in printed, arguments
+  monkeypatch.setattr(sys, 'argv', ['vidcap_jax.main', 'report', '--run=gone'])
+  with pytest.raises(SystemExit, match='^error: --run=gone: no such folder'):
+    main.run()
 
 
 def test_a_process_keeps_freed_memory(monkeypatch):

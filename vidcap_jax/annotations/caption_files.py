@@ -157,7 +157,9 @@ def _read(path: pathlib.Path) -> Annotations:
   annotations = Annotations(for_scoring=True)
   annotations.add_file(path, _entries(path))
   if not annotations.videos:
-    raise DataError(f'{path} holds no captions')
+    raise DataError(
+      f'{path} holds no captions; give a file with at least one, in a form of docs/evaluation.md'
+    )
   return annotations
 
 

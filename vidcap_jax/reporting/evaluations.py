@@ -76,6 +76,9 @@ def find(run: str, split: str | None, flag: str = '--run') -> Evaluation:
   Raises:
     UserError: no such folder, no captions in it, or none of this split.
   """
+  if ',' in run and not pathlib.Path(run).exists():
+    other = run.split(',')[1]
+    raise UserError(f'{flag}={run}: one run, not several; to compare it with: --compare={other}')
   check_input(flag, run, 'a workdir or a folder of results', 'folder')
   folder = pathlib.Path(run)
   if (folder / 'metrics.json').is_file():

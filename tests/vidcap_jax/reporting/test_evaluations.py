@@ -23,6 +23,8 @@ def test_what_is_not_there(evaluated_run, tmp_path):
   (tmp_path / 'seed_0').mkdir()
   with pytest.raises(UserError, match='seed_0'):
     evaluations.find(str(tmp_path), None)
+  with pytest.raises(UserError, match='not several.*--compare=runs/b$'):
+    evaluations.find('runs/a,runs/b', None)
   with pytest.raises(UserError, match='--compare'):
     evaluations.find(str(tmp_path / 'no'), None, '--compare')
 
