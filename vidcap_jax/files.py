@@ -8,11 +8,13 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from etils import epath
 
 from vidcap_jax.errors import DataError, UserError
+
+PathT = TypeVar('PathT', bound=pathlib.Path)
 
 LOCK = '.lock'  # file in a workdir that is locked while a process trains there
 
@@ -33,15 +35,29 @@ def absolute(path: epath.PathLike) -> epath.Path:
 
 
 def write_text(path: epath.PathLike, text: str) -> None:
-  """Replaces a file atomically: a killed process or a full disk leaves the old contents."""
+  """Replaces a file atomically: a killed process or a full disk leaves the old contents.
+
+  Links, pipes and devices such as /dev/stdout are written to, and stay what they are.
+  """
   path = epath.Path(path)
   with named(path):
-    if not is_local(path):  # object stores write atomically
+    # Object stores write atomically.
+    if not is_local(path) or os.path.islink(path) or _is_special(path):
       path.write_text(text, encoding='utf-8')
       return
-    partial = path.with_suffix('.partial')
+    partial = partial_path(path)
     partial.write_text(text, encoding='utf-8')
     partial.replace(path)
+
+
+def _is_special(path: epath.PathLike) -> bool:
+  """Whether it is a pipe or a device. (epath takes them for files.)"""
+  return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+
+
+def partial_path(path: PathT) -> PathT:
+  """Where to write what replaces a local path once it is complete: hidden, so no file of a user."""
+  return path.with_name(f'.{path.name}.partial')
 
 
 def write_json(path: epath.PathLike, data: Any, ensure_ascii: bool = True) -> None:
@@ -59,7 +75,7 @@ def read_json(path: epath.PathLike) -> Any:
     return json.loads(epath.Path(path).read_text(encoding='utf-8'))
   except ValueError as error:
     raise DataError(
-      f'{path}: damaged, not JSON ({error}); restore it from a copy, or begin another folder'
+      f'{path}: damaged, not JSON ({error}); restore it from a copy, or make it anew'
     ) from None
 
 
@@ -98,7 +114,8 @@ def check_output(flag: str, path: epath.PathLike, folder: bool = False) -> None:
   path = place = pathlib.Path(path)
   try:
     if not folder and path.exists():
-      path.open('ab').close()
+      if not _is_special(path):  # a pipe would wait here for its reader
+        path.open('ab').close()
       return
     above = (path.absolute(), *path.absolute().parents) if folder else (path.parent,)
     place = next((each for each in above if each.exists()), path.parent)

@@ -26,6 +26,32 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
   assert [p.name for p in tmp_path.iterdir()] == ['stages.json']
 
 
+def test_links_and_pipes_are_written_to(tmp_path):
+  """A device such as /dev/stdout too, which is a pipe here."""
+  target, link, pipe = (tmp_path / name for name in ('target.json', 'link.json', 'pipe'))
+  target.write_text('old')
+  link.symlink_to(target.name)
+  files.check_output('--json', link)
+  files.write_text(link, 'new')
+  assert (link.is_symlink(), target.read_text()) == (True, 'new')
+  os.mkfifo(pipe)
+  files.check_output('--json', pipe)  # does not wait for a reader
+  reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+  files.write_text(pipe, 'text')
+  assert os.read(reader, 9) == b'text'
+  os.close(reader)
+  assert pipe.is_fifo()
+
+
+def test_no_other_file_is_touched(tmp_path):
+  (tmp_path / 'out.partial').write_text('mine')
+  files.write_text(tmp_path / 'out.json', 'text')
+  assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+    'out.partial': 'mine',
+    'out.json': 'text',
+  }
+
+
 def test_a_locked_folder_is_refused(tmp_path, bucket):
   folder = tmp_path / 'work'
   with files.locked(folder):

@@ -89,7 +89,7 @@ def read_references(
     videos = read_annotations(form, [str(path)], language, for_scoring=True).videos
   if splits is not None:
     if split is None:
-      raise DataError(f'{splits}: a splits file needs the name of a split')
+      raise DataError(f'{splits}: give the name of a split too, as in --split=test')
     ids = as_annotated(_listed_ids(pathlib.Path(splits), split), videos)
     if missing := [video_id for video_id in ids if video_id not in videos]:
       raise DataError(
@@ -205,7 +205,7 @@ def _json_entries(data: Any, path: pathlib.Path) -> Iterator[Located]:
 def _holds_captions(predictions: Any) -> bool:
   """Whether 'predictions' wraps captions by id; otherwise it is itself the id of a video."""
   if isinstance(predictions, list):
-    return bool(predictions) and all(
+    return all(
       isinstance(item, dict) and any(field in item for field in rows.ID_FIELDS)
       for item in predictions
     )

@@ -13,6 +13,7 @@ import pathlib
 from collections.abc import Mapping
 
 from vidcap_jax.errors import DataError
+from vidcap_jax.files import write_json
 
 MANIFEST_NAME = 'manifest.json'
 FORMAT_VERSION = 1
@@ -161,10 +162,7 @@ def stream_from_dict(data: Mapping) -> Stream:
 
 def write_manifest(manifest: Manifest, directory) -> None:
   """Writes the manifest; it is the last file written, so a folder with one is complete."""
-  path = pathlib.Path(directory) / MANIFEST_NAME
-  partial = path.with_suffix('.partial')
-  partial.write_text(json.dumps(dataclasses.asdict(manifest), indent=1) + '\n')
-  partial.replace(path)
+  write_json(pathlib.Path(directory) / MANIFEST_NAME, dataclasses.asdict(manifest))
 
 
 def read_manifest(directory) -> Manifest:

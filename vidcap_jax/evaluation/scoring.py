@@ -164,15 +164,17 @@ def _checked(
 
 
 def _check_read(options: Options) -> None:
-  """Raises UserError for a folder that none of the metrics reads."""
-  for flag, folder, readers in (
+  """Raises UserError for an option that none of the metrics reads."""
+  frames = options.clip_frames
+  for flag, value, readers in (
     ('--embedding_model', options.programs.embedding_model, embedding_score.METRICS),
     ('--clip_model', options.clip_model, clip_score.METRICS),
     ('--videos', options.videos, clip_score.METRICS),
+    ('--clip_frames', '' if frames == clip_score.FRAMES else frames, clip_score.METRICS),
   ):
-    if folder and set(readers).isdisjoint(options.metrics):
+    if value != '' and set(readers).isdisjoint(options.metrics):
       raise UserError(
-        f'{flag}={folder}: read for {" and ".join(readers)}; add one of them to --metrics'
+        f'{flag}={value}: read for {" and ".join(readers)}; add one of them to --metrics'
       )
 
 

@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from vidcap_jax.errors import DataError
 from vidcap_jax.features import video, video_decoder
 from vidcap_jax.features.formats import names
 from vidcap_jax.features.picture_files import FrameFiles, Source, is_picture, natural_order
+from vidcap_jax.files import check_input
 
 
 def find_sources(
@@ -30,10 +30,9 @@ def find_sources(
     that before a single picture.
 
   Raises:
-    DataError: no such folder.
+    UserError: no such folder.
   """
-  if not pathlib.Path(folder).is_dir():
-    raise DataError(f'--videos={folder}: no such folder')
+  check_input('--videos', folder, 'the folder of videos, pictures or frames', 'folder')
   normalize = names.normal_form(names.DEFAULT)
   videos: dict[str, Source] = {}
   frames: dict[str, Source] = {}

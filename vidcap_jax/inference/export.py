@@ -35,6 +35,7 @@ from vidcap_jax.checkpoints.restore import Restored, require_captioner
 from vidcap_jax.data.schema import Stream
 from vidcap_jax.decoding.decode import check_decode
 from vidcap_jax.errors import UserError
+from vidcap_jax.files import partial_path
 from vidcap_jax.inference.captioning import decoder_fn
 from vidcap_jax.models.captioner import Needs
 from vidcap_jax.models.streams import stream_sizes
@@ -64,7 +65,7 @@ def export(restored: Restored, out: pathlib.Path) -> None:
   if out.exists() and (not out.is_dir() or any(out.iterdir())):
     raise UserError(f'--output={out}: not an empty folder; name a new one')
   settings = {method: decode_settings(restored.config.decode, method) for method in METHODS}
-  partial = out.with_name(out.name + '.partial')
+  partial = partial_path(out)
   shutil.rmtree(partial, ignore_errors=True)
   partial.mkdir(parents=True)
   np.savez(partial / 'parameters.npz', **jax.device_get(by_name(restored.params)))

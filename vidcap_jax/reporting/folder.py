@@ -27,6 +27,16 @@ _MODULES = (
   *(('vidcap_jax.reporting', name) for name in ('overview', 'table')),
   *(('vidcap_jax.reporting', name) for name in ('video', 'main')),
 )
+_GENERATOR = '<meta name="generator" content="vidcap report">'
+_UNFINISHED = f"""\
+<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+{_GENERATOR}
+<title>Unfinished report</title>
+<p>This report is not finished: it is being written, or was interrupted. Run the command again.</p>
+</html>
+"""
 _STYLES = ('vidcap_jax.serving', 'vidcap_jax.reporting')
 
 
@@ -37,17 +47,28 @@ def check(output: pathlib.Path, flag: str = '--output') -> None:
     UserError: the folder can't be written to, or holds something else than a report.
   """
   check_output(flag, output, folder=True)
-  is_report = (output / DATA / 'summary.js').is_file()
-  if output.is_dir() and any(output.iterdir()) and not is_report:
+  if output.is_dir() and any(output.iterdir()) and not _is_report(output):
     raise UserError(f'{flag}={output}: it holds other files than a report; give another folder')
 
 
+def _is_report(output: pathlib.Path) -> bool:
+  """Whether a folder has a report, whole or begun."""
+  index = output / INDEX
+  begun = index.is_file() and _GENERATOR in index.read_text(encoding='utf-8', errors='replace')
+  return begun or (output / DATA / 'summary.js').is_file()  # of an earlier version
+
+
 def prepare(output: pathlib.Path) -> None:
-  """Creates the folder, and removes an earlier report in it."""
+  """Creates the folder, and removes an earlier report in it.
+
+  Until ``write_page`` its page says that the report is not finished, as after Ctrl-C.
+  """
+  output.mkdir(parents=True, exist_ok=True)
+  write_text(output / INDEX, _UNFINISHED)
   for name in (DATA, PAGE, PICTURES):
     if (output / name).is_dir():
       shutil.rmtree(output / name)
-    (output / name).mkdir(parents=True)
+    (output / name).mkdir()
 
 
 def write_page(output: pathlib.Path, title: str) -> None:

@@ -37,7 +37,7 @@ def read_npy(name: str, file: BinaryIO) -> np.ndarray:
     raise ApiError(
       'bad_features',
       f'{name}: the header declares {declared:,} bytes of values and {stored:,} follow; the file '
-      'is damaged or cut short',
+      f'is damaged{" or cut short" if stored < declared else ""}',
     )
   file.seek(begin)
   array = np.frombuffer(file.read(declared), dtype)

@@ -36,7 +36,7 @@ class Field:
 FIELDS = {
   'method': Field('string', 'how captions are decoded; default: as the model'),
   'beam': Field('integer', 'hypotheses of a beam search', 1),
-  'captions': Field('integer', 'captions of a video, best first', 1),
+  'captions': Field('integer', 'captions of a video, best first; samples as they were drawn', 1),
   'length_penalty': Field(
     'number', 'of a beam search: 0 ranks by log-probability, 1 by that of a word', -10, 10
   ),

@@ -61,16 +61,18 @@ def serve(options: Options, limits: Limits, capacity: Capacity) -> None:
     UserError: no such checkpoint, settings that don't fit it, or workers that can't start.
     OSError: the address can't be used.
   """
-  signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # until ``_Server.run``
+  # Until ``_Server.run``. An exception could be lost, as in a callback of the garbage collector.
+  signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
   if options.temp:
     tempfile.tempdir = options.temp  # Starlette's files of uploads are there, too
   logging.getLogger('python_multipart').setLevel(logging.ERROR)  # it logs each malformed body
-  service = make_service(options, limits, capacity)
-  server = _Server(service, options)
-  try:
-    server.run()
-  finally:
-    service.close()
+  with _listen(options) as listening:  # before the model is loaded, which takes long
+    service = make_service(options, limits, capacity)
+    server = _Server(service, options)
+    try:
+      server.run([listening])
+    finally:
+      service.close()
   if server.is_starting:
     os._exit(0)  # a compilation can't be interrupted, and the interpreter would wait for its thread
   if server.error is not None:
@@ -117,7 +119,7 @@ class _Server(uvicorn.Server):
   def __init__(self, service: Service, options: Options):
     self.error: Exception | None = None
     self.is_starting = False
-    self._service, self._options = service, options
+    self._service = service
     config = uvicorn.Config(
       make_app(service, options.allowed_hosts, self._start),
       host=options.host,
@@ -135,15 +137,18 @@ class _Server(uvicorn.Server):
     )
     super().__init__(config)
 
-  def run(self, sockets=None) -> None:
+  def run(self, sockets: list[socket.socket] | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at the end
-      signal.signal(number, lambda *_: None)
-    listening = _listen(self._options)
-    host, port = listening.getsockname()[:2]
+      signal.signal(number, self._stop_before_the_start)
+    assert sockets
+    host, port = sockets[0].getsockname()[:2]
     _warn_of_others(host)
     shown = f'[{host}]' if ':' in host else host
     _log(f'http://{shown}:{port}')
-    super().run([listening])
+    super().run(sockets)
+
+  def _stop_before_the_start(self, sig, frame) -> None:
+    self.should_exit = True
 
   def handle_exit(self, sig, frame) -> None:
     if self._service.state == 'ready':
@@ -176,7 +181,7 @@ def _listen(options: Options) -> socket.socket:
   try:
     return socket.create_server((options.host, options.port), family=family, backlog=_CONNECTIONS)
   except (OSError, OverflowError) as error:
-    reason = getattr(error, 'strerror', None) or error
+    reason = getattr(error, 'strerror', None) or str(error).rstrip('.')
     raise UserError(
       f"--host={options.host} --port={options.port}: can't listen there: {reason}; give others, "
       'or --port=0 for any free port'

@@ -45,11 +45,13 @@ class Form:
 
 
 def check_head(request: Request, limits: Limits) -> None:
-  """Checks the headers of a request with a form.
+  """Checks the address and the headers of a request with a form.
 
   Raises:
-    ApiError: another type of content, no length, or too large a one.
+    ApiError: settings in the address, another type of content, no length, or too large a one.
   """
+  if request.url.query:
+    raise ApiError('bad_request', 'send settings as fields of the form, not in the address')
   if request.headers.get('content-type', '').partition(';')[0].strip() != 'multipart/form-data':
     raise ApiError(
       'unsupported_media_type', 'send multipart/form-data with a part "file" or "features.STREAM"'

@@ -88,6 +88,7 @@ def test_the_page_lists_every_kind_of_file():
     ('h.json', '["a dog"]', r'\[0\]: not a JSON object'),
     ('h.json', '"a dog"', 'captions by id'),
     ('h.json', '{}', 'no captions'),
+    ('h.json', '{"predictions": []}', 'no captions'),
     ('h.csv', 'id,caption\nv1,a dog, runs\n', 'line 2: not 2 fields.*quote'),
     ('h.csv', 'id,caption\nv1\n', 'line 2: not 2 fields'),
     ('h.csv', 'id;caption\nv1;a\n', 'columns.* video_id .*found: id;caption'),

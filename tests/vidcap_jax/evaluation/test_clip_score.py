@@ -139,6 +139,12 @@ def test_the_command_scores_and_compares(model, videos, tmp_path, capsys):
     ({'videos': ''}, ConfigError, '--videos'),
     ({'videos': '/nowhere'}, UserError, '--videos=/nowhere'),
     ({'clip_frames': 0}, ConfigError, '--clip_frames=0'),
+    ({'metrics': ('CIDEr',), 'clip_model': ''}, UserError, '--videos=.*read for CLIPScore'),
+    (
+      {'metrics': ('CIDEr',), 'clip_model': '', 'videos': '', 'clip_frames': 0},
+      UserError,
+      '--clip_frames=0: read for CLIPScore',
+    ),
     ({'metrics': ('CLIPscore',)}, ConfigError, 'CLIPscore.*RefCLIPScore'),
   ],
 )

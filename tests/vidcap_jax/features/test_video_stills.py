@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.video_files import RATE, av, gray, levels_of, ramp, write_video
-from vidcap_jax.errors import DataError
+from vidcap_jax.errors import UserError
 from vidcap_jax.features import video, video_stills
 from vidcap_jax.features.picture_files import FrameFiles
 
@@ -37,8 +37,11 @@ def test_folders_of_frames(tmp_path):
 
 
 def test_no_such_folder(tmp_path):
-  with pytest.raises(DataError, match='nowhere'):
+  with pytest.raises(UserError, match='nowhere: no such folder'):
     video_stills.find_sources(tmp_path / 'nowhere', ['v'])
+  (tmp_path / 'v.json').touch()
+  with pytest.raises(UserError, match='--videos=.*a file, not a folder'):
+    video_stills.find_sources(tmp_path / 'v.json', ['v'])
 
 
 def test_pictures_at_any_times_in_any_order(tmp_path):

@@ -55,6 +55,18 @@ def test_a_folder_with_other_files_is_refused_and_a_report_replaced(tmp_path):
   assert (report / 'notes.txt').exists()
 
 
+def test_an_interrupted_report_is_replaced(tmp_path):
+  """Wherever it was interrupted. Until it is whole, its page says that it is not."""
+  folder.prepare(tmp_path)
+  assert 'not finished' in (tmp_path / 'index.html').read_text()
+  folder.check(tmp_path)
+  folder.prepare(tmp_path)
+  folder.write_page(tmp_path, 'val')
+  assert 'not finished' not in (tmp_path / 'index.html').read_text()
+  shutil.rmtree(tmp_path / 'data')
+  folder.check(tmp_path)
+
+
 def test_the_title_is_escaped(tmp_path):
   folder.prepare(tmp_path)
   folder.write_page(tmp_path, results.HOSTILE)

@@ -213,6 +213,13 @@ def test_statuses_of_wrong_requests(server, clips):
   assert answer_of('GET', '/healthz', Host='example.org') == (403, 'forbidden_host')
 
 
+def test_settings_in_the_address_are_refused(server):
+  """They would be ignored."""
+  answer = http_forms.request(server.url, 'POST', '/v1/captions?beam=3', b'')
+  assert (answer.status, answer.code) == (400, 'bad_request')
+  assert 'fields of the form' in answer.json['error']['message']
+
+
 def test_a_body_without_a_length_is_refused(server):
   connection = http_forms.connect(server.url)
   connection.putrequest('POST', '/v1/captions')
