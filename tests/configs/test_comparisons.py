@@ -43,3 +43,10 @@ def test_reinforcement_starts_from_the_last_stage_of_cross_entropy():
   config = flickr8k.get_config('model=refocus,recipe=rl')
   assert config.order[-2:] == ('fixed', 'rl')
   assert config.stages.rl.train.init_from == 'stage:fixed'
+
+
+def test_reinforcement_has_a_short_warm_up():
+  """That of a Transformer's cross entropy would be a third of it."""
+  config = flickr8k.get_config('model=transformer,recipe=rl')
+  warm_up = [stage_config(config, stage).optimizer.schedule.warmup_epochs for stage in config.order]
+  assert warm_up == [1.0, 0.1]
