@@ -127,7 +127,7 @@ setup(
     'launch': ['docker/*', '*.sbatch', '*.sh'],
     'launch.gke': ['*.json'],
   },
-  entry_points={'console_scripts': ['vidcap = vidcap_jax.cli.commands:main']},
+  entry_points={'console_scripts': ['vidcap = vidcap_jax.cli.commands:run']},
   install_requires=CORE,
   extras_require={
     'metrics': METRICS,

@@ -1,8 +1,6 @@
 """``python -m vidcap_jax`` is the command ``vidcap``."""
 
-import sys
-
-from vidcap_jax.cli.commands import main
+from vidcap_jax.cli.commands import run
 
 if __name__ == '__main__':
-  sys.exit(main())
+  run()

@@ -5,10 +5,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from typing import NoReturn
 
 from vidcap_jax.errors import UserError, error_text
 
-PIPE_CLOSED = 128 + signal.SIGPIPE  # the exit code that a shell reports for such a command
+# The exit codes that a shell reports for commands which signals have ended.
+PIPE_CLOSED = 128 + signal.SIGPIPE
+INTERRUPTED = 128 + signal.SIGINT
 
 
 @contextlib.contextmanager
@@ -41,3 +44,19 @@ def exit_on_closed_pipe() -> Iterator[None]:
 def discard_output() -> None:
   """Sends the rest of stdout nowhere: writing it at the exit would be another error."""
   os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def end_at_once(code: int) -> NoReturn:
+  """Ends the process without the interpreter's own end.
+
+  That frees JAX's client, and crashes if one of its threads is compiling, as it is after Ctrl-C
+  while a program is compiled.
+  """
+  import multiprocessing  # what imports this module should start quickly
+
+  for process in multiprocessing.active_children():
+    process.terminate()
+  with contextlib.suppress(OSError):
+    sys.stdout.flush()
+    sys.stderr.flush()
+  os._exit(code)

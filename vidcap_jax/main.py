@@ -75,7 +75,7 @@ def main(argv: list[str]) -> int:
   except KeyboardInterrupt:
     again = f'; {restart_advice()}' if MODE.value == 'train' else ''
     print(f'Ctrl-C: ended{again}', file=sys.stderr)
-    return 130
+    return command_errors.INTERRUPTED
 
 
 def _run_command(arguments: list[str]) -> None:

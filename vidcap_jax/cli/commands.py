@@ -22,6 +22,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
+from typing import NoReturn
 
 from vidcap_jax import __version__, command_errors
 from vidcap_jax.errors import UserError
@@ -95,8 +96,16 @@ def main(argv: Sequence[str] | None = None) -> int:
   except UserError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1
-  except KeyboardInterrupt:  # while modules are imported; afterwards they handle it
-    return 130
+  except KeyboardInterrupt:
+    return command_errors.INTERRUPTED
+
+
+def run() -> NoReturn:
+  """Runs the command line, and ends the process with its exit code."""
+  code = main()
+  if code == command_errors.INTERRUPTED:
+    command_errors.end_at_once(code)
+  sys.exit(code)
 
 
 def _run(name: str, *arguments: str) -> int:

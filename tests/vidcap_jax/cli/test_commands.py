@@ -33,6 +33,21 @@ def test_help_is_a_screen_with_a_line_for_each_command(vidcap):
   assert vidcap() == (0, out, '')
 
 
+def test_ctrl_c_ends_without_the_end_of_the_interpreter():
+  """In which JAX crashes while it compiles."""
+  program = (
+    'import atexit, multiprocessing, time; from vidcap_jax.cli import commands\n'
+    'def compile(*_):\n'
+    "  multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,)).start()\n"
+    "  atexit.register(print, 'never'); print('at work'); raise KeyboardInterrupt\n"
+    'commands._run = compile; commands.run()'
+  )
+  run = subprocess.run(
+    [sys.executable, '-c', program], cwd=ROOT, capture_output=True, text=True, timeout=30
+  )
+  assert (run.returncode, run.stdout, run.stderr) == (130, 'at work\n', '')
+
+
 def test_help_is_fast_and_imports_no_jax():
   program = (
     "import sys; from vidcap_jax.cli.commands import main; main(['--help']);"
