@@ -78,18 +78,18 @@ def main(argv: list[str]) -> int:
     return command_errors.INTERRUPTED
 
 
-def _run_command(arguments: list[str]) -> None:
+def _run_command() -> None:
   """Runs what ``vidcap`` would, and exits, if the first argument is one of its commands."""
   from vidcap_jax.cli import commands
 
-  if arguments[0] in {command.name for command in commands.COMMANDS}:
-    sys.exit(commands.main(arguments))
+  if sys.argv[1] in {command.name for command in commands.COMMANDS}:
+    commands.run()
 
 
 def run() -> NoReturn:
   """Runs ``main`` with the flags of the command line, and ends the process with its exit code."""
   if len(sys.argv) > 1 and not sys.argv[1].startswith('-'):
-    _run_command(sys.argv[1:])
+    _run_command()
   allocator.keep_freed_memory()
   app.run(main, flags_parser=parsing.parse)
   raise AssertionError('app.run has not ended the process')
