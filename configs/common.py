@@ -262,6 +262,7 @@ def self_critical() -> ConfigDict:
       'rewards': {'cider': 1.0, 'bleu4': 0.5, 'rouge_l': 0.0, 'meteor': 0.0},
       'count_eos': True,  # whether the end of a caption counts as one of its words
       'samples': 1,  # K captions of each video
+      'temperature': 1.0,  # divides the logits of what is sampled; below 1: fewer unlikely words
       'baseline': 'greedy',  # greedy | others (mean of a video's other samples) | none
       # tape: differentiate the sampling itself; replay: run the model on the samples again.
       'gradient': 'tape',

@@ -20,6 +20,7 @@ ADDED_KEYS = {'train.first_epoch': 0.0, 'train.annealed': [0.0, 1.0]}
 # The same of settings that only some models and objectives have: (section, its name, key) -> value.
 ADDED_SETTINGS = {
   ('objective', 'self_critical', 'encoder'): 'trained',
+  ('objective', 'self_critical', 'temperature'): 1.0,
   ('model', 'dual_afr', 'embed_last'): False,
 }
 # Keys that config files have had other values of since then, and those that their stages have had.

@@ -27,6 +27,19 @@ def sample_captions(captioner: Captioner, inputs: Inputs, key: Array, K: int, L:
   return sample(captioner, memory, draws, noise=noise.steps, train=True).tokens
 
 
+def tempered(captioner: Captioner, temperature: float) -> Captioner:
+  """The captioner with its logits divided by a temperature: samples and their log-probabilities are
+  those of softmax(logits / temperature), and greedy captions are the same."""
+  if temperature == 1:
+    return captioner
+  rebind = captioner.rebind
+  return dataclasses.replace(
+    captioner,
+    logits=lambda hidden: captioner.logits(hidden) / temperature,
+    rebind=rebind and (lambda params: tempered(rebind(params), temperature)),
+  )
+
+
 def replay(
   captioner: Captioner, inputs: Inputs, key: Array, tokens: Array, parts: int = 1, limit: int = 0
 ) -> tuple[Array, Array]:

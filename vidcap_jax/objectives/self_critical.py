@@ -7,7 +7,6 @@ gradient is REINFORCE's. Sampling, baseline, rewards and update are one compiled
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -16,7 +15,6 @@ from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, Vocabulary
-from vidcap_jax.errors import ConfigError
 from vidcap_jax.evaluation.java import find_java
 from vidcap_jax.evaluation.programs import of_config
 from vidcap_jax.evaluation.zero_scores import zero_scores
@@ -24,83 +22,12 @@ from vidcap_jax.models.captioner import Captioner, Inputs, bind, encoder_params
 from vidcap_jax.objectives import sampling
 from vidcap_jax.objectives.cross_entropy import caption_loss, own_word_ratio, read_sampling
 from vidcap_jax.objectives.objective import Objective
+from vidcap_jax.objectives.self_critical_settings import SelfCriticalConfig, check
 from vidcap_jax.objectives.word_log_probs import bytes_limit
-from vidcap_jax.rewards import HOST_REWARDS, REWARDS, check_rewards, score
+from vidcap_jax.rewards import HOST_REWARDS, REWARDS, score
 from vidcap_jax.rewards.references import References, make_references
 
 Array = jax.Array
-
-BASELINES = ('greedy', 'others', 'none')
-GRADIENTS = ('tape', 'replay')
-ENCODERS = ('trained', 'fixed')
-
-
-@dataclasses.dataclass(frozen=True)
-class CollapseConfig:
-  """When samples count as collapsed: the stage then ends with an explanation.
-
-  Attributes:
-    reward: mean reward below which samples count as collapsed.
-    ended: share of samples that end, below which they do too.
-    steps: so many steps one after the other end the stage; at least 1.
-  """
-
-  reward: float = 0.01
-  ended: float = 0.05
-  steps: int = 200
-
-
-def _default_rewards() -> dict[str, float]:
-  return {'cider': 1.0, 'bleu4': 0.5, 'rouge_l': 0.0, 'meteor': 0.0}
-
-
-@dataclasses.dataclass(frozen=True)
-class SelfCriticalConfig:
-  """Settings of the objective ``self_critical``.
-
-  Attributes:
-    rewards: name -> weight (vidcap_jax/rewards): CIDEr-D counts to 10, all others to 1.
-    count_eos: whether the end of a caption is one of its words.
-    samples: K, captions of each video.
-    baseline: greedy (reward of the greedy caption) | others (mean of a video's other samples) |
-      none.
-    gradient: tape: of the sampling itself, or of reading the samples again in one pass where the
-      model can | replay: samples are read again, with less memory.
-    micro_batches: replay: parts of the batch, computed one after another: less memory.
-    cross_entropy: weight of the cross entropy of the batch's captions, which is added.
-    encoder: trained | fixed: the parameters of the model's video encoder stay as they are.
-    from_scratch: whether training may begin without a trained model.
-    collapse: when the stage ends because samples have collapsed.
-  """
-
-  rewards: Mapping[str, float] = dataclasses.field(default_factory=_default_rewards)
-  count_eos: bool = True
-  samples: int = 1
-  baseline: str = 'greedy'
-  gradient: str = 'tape'
-  micro_batches: int = 1
-  cross_entropy: float = 0.0
-  encoder: str = 'trained'
-  from_scratch: bool = False
-  collapse: CollapseConfig = CollapseConfig()
-
-  def __post_init__(self):
-    check_rewards(self.rewards)
-    choices = {'baseline': BASELINES, 'gradient': GRADIENTS, 'encoder': ENCODERS}
-    for name, known in choices.items():
-      if (value := getattr(self, name)) not in known:
-        raise ConfigError(f'unknown objective.{name} {value!r}; known: {", ".join(known)}')
-    least = 2 if self.baseline == 'others' else 1
-    if self.samples < least:
-      raise ConfigError(
-        f'objective.samples is {self.samples}; baseline {self.baseline!r} needs at least {least}'
-      )
-    if self.collapse.steps < 1:
-      raise ConfigError(f'objective.collapse.steps={self.collapse.steps}: must be at least 1')
-    if not 0 <= self.cross_entropy < math.inf:
-      raise ConfigError(f'objective.cross_entropy={self.cross_entropy}: 0 or more, and finite')
-    if self.micro_batches > 1 and self.gradient != 'replay':
-      raise ConfigError("objective.micro_batches needs objective.gradient='replay'")
 
 
 def policy_loss(log_prob: Array, tokens: Array, advantage: Array) -> Array:
@@ -157,25 +84,6 @@ def make(
   return dataclasses.replace(
     objective, device_samples=parts.device_samples(), host_reward=parts.host_reward
   )
-
-
-def check(settings: SelfCriticalConfig, config: ConfigDict) -> None:
-  """ConfigError for settings that do not fit the rest of the config."""
-  if settings.micro_batches < 1 or config.train.batch_size % settings.micro_batches:
-    raise ConfigError(
-      f'objective.micro_batches must divide train.batch_size={config.train.batch_size}, got '
-      f'{settings.micro_batches}'
-    )
-  if config.data.length_buckets:
-    raise ConfigError(
-      'samples are as long as captions may be: data.length_buckets must be () for objective '
-      'self_critical, which also keeps batches from being grouped by caption length'
-    )
-  if not config.train.init_from and not settings.from_scratch:
-    raise ConfigError(
-      'reinforcement starts from a trained model: set train.init_from to a stage or checkpoint, '
-      'or objective.from_scratch=True if it is meant to begin with random captions'
-    )
 
 
 def _initial_state(videos: int, captions: int) -> dict[str, Array]:
@@ -243,6 +151,7 @@ class _SelfCritical:
       inputs, key: of the step.
     """
     K, L = self.settings.samples, batch['captions'].shape[-1]
+    captioner, fixed = self._tempered(captioner), self._tempered(fixed)
     limit = bytes_limit(self.config)
     if self.settings.gradient == 'tape' and 'drawn' not in batch:
       return sampling.sample_captions_on_tape(captioner, inputs, key, K, L, limit)
@@ -252,6 +161,9 @@ class _SelfCritical:
       tokens = sampling.sample_captions(fixed, inputs, key, K, L)
     parts = self.settings.micro_batches
     return tokens, *sampling.replay(captioner, inputs, key, tokens, parts, limit)
+
+  def _tempered(self, captioner: Captioner) -> Captioner:
+    return sampling.tempered(captioner, self.settings.temperature)
 
   def _rewards(self, tokens: Array, batch: Mapping, kind: str) -> dict[str, Array]:
     """Rewards by name of captions, (B, K or 1) each; ``kind`` is 'samples' or 'greedy'."""
@@ -302,7 +214,7 @@ class _SelfCritical:
     """What ``host_reward`` scores, computed before the step with the step's own key."""
 
     def samples(params, batch, inputs, key):
-      captioner, sample_key = bind(self.module, params), jax.random.split(key)[0]
+      captioner, sample_key = self._tempered(bind(self.module, params)), jax.random.split(key)[0]
       K, L = self.settings.samples, batch['captions'].shape[-1]
       return sampling.sample_captions(captioner, inputs, sample_key, K, L)
 

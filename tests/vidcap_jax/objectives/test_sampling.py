@@ -11,7 +11,8 @@ import pytest
 from tests.made_up import L, close, finite
 from tests.vidcap_jax.objectives.setups import setup
 from vidcap_jax.data.vocabulary import PAD
-from vidcap_jax.decoding.unroll import sample, sample_on_tape
+from vidcap_jax.decoding.constraints import WORDS_ONLY, constrain
+from vidcap_jax.decoding.unroll import sample, sample_on_tape, teacher_forcing
 from vidcap_jax.models.captioner import bind
 from vidcap_jax.objectives import sampling, self_critical
 
@@ -41,16 +42,19 @@ def test_the_tape_draws_what_the_sampler_draws(model):
 
 def test_both_gradients_are_the_same(model):
   """Samples, log-probabilities and gradients: from the sampling itself, and from reading again,
-  all at once or in parts."""
+  all at once or in parts, at any temperature."""
+
+  def tempered(params):
+    return sampling.tempered(bind(model.module, params), 0.7)
 
   @functools.partial(jax.jit, static_argnames=('gradient', 'parts'))
   def grads(params, inputs, gradient, parts=1):
     def loss(params):
-      captioner, key = bind(model.module, params), jax.random.key(0)
+      captioner, key = tempered(params), jax.random.key(0)
       if gradient == 'tape':
         tokens, log_prob, drawn = sampling.sample_captions_on_tape(captioner, inputs, key, K, L)
       else:
-        still = bind(model.module, jax.lax.stop_gradient(params))
+        still = tempered(jax.lax.stop_gradient(params))
         tokens = sampling.sample_captions(still, inputs, key, K, L)
         log_prob, drawn = sampling.replay(captioner, inputs, key, tokens, parts)
       advantage = jnp.arange(tokens.size // L, dtype=jnp.float32).reshape(tokens.shape[:-1])
@@ -67,6 +71,32 @@ def test_both_gradients_are_the_same(model):
     np.testing.assert_allclose(a, b, rtol=1e-4)
     close(on_tape, by_reading, 2e-3)
   assert finite(on_tape)
+
+
+def test_a_temperature():
+  """Log-probabilities are those of logits / temperature, and near 0 samples are greedy captions."""
+  model = setup('temporal')
+  captioner = bind(model.module, model.params)
+  cool, cold = sampling.tempered(captioner, 0.5), sampling.tempered(captioner, 1e-6)
+  inputs, tokens = model.inputs, jnp.asarray(model.targets)
+
+  @jax.jit
+  def both():
+    memory = captioner.encode(inputs, None, train=False)
+    unrolled = teacher_forcing(captioner, memory, tokens)
+    near_zero = sample(cold, memory, draws(), noise=None, train=False).tokens
+    logits = constrain(WORDS_ONLY, captioner.logits(unrolled.hidden))  # (L, B, S, V)
+    greedy = sampling.greedy_captions(captioner, inputs, L, train=False)
+    return logits, sampling.log_probs(cool, unrolled, tokens)[0], near_zero, greedy
+
+  logits, log_prob, near_zero, greedy = map(np.asarray, both())
+  power = np.exp(logits.astype(np.float64)) ** 2  # p^(1 / 0.5), not normalised
+  prob = power / power.sum(axis=-1, keepdims=True)
+  words = np.moveaxis(tokens, -1, 0)[..., None]  # (L, B, S, 1)
+  expected = np.moveaxis(np.take_along_axis(prob, words, axis=-1)[..., 0], 0, -1)
+  is_word = np.asarray(tokens) != PAD
+  np.testing.assert_allclose(np.exp(log_prob)[is_word], expected[is_word], rtol=1e-4)
+  np.testing.assert_array_equal(near_zero, np.broadcast_to(greedy, near_zero.shape))
 
 
 @pytest.mark.parametrize('train', [True, False])

@@ -13,7 +13,7 @@ from tests.made_up import L, Setup, close, finite
 from tests.vidcap_jax.objectives.setups import setup
 from vidcap_jax.data.vocabulary import EOS, PAD, SPECIAL, Vocabulary
 from vidcap_jax.errors import ConfigError
-from vidcap_jax.objectives import make_objective, self_critical
+from vidcap_jax.objectives import make_objective, self_critical, self_critical_settings
 
 pytestmark = pytest.mark.usefixtures('strict_dtypes')
 K = 3
@@ -51,7 +51,7 @@ def run(model, settings, params=None, video_index=None):
   return float(value), {k: float(v) for k, v in report.items()}, state, grads
 
 
-@pytest.mark.parametrize('baseline', self_critical.BASELINES)
+@pytest.mark.parametrize('baseline', self_critical_settings.BASELINES)
 def test_objective(baseline):
   model = setup('temporal')
   value, report, state, grads = run(
@@ -143,6 +143,8 @@ def test_cross_entropy_beside_it():
     ({'objective.baseline': 'others'}, 'at least 2'),
     ({'objective.samples': 0}, 'at least 1'),
     ({'objective.collapse.steps': 0}, r'collapse.steps=0: must be at least 1'),
+    ({'objective.temperature': 0.0}, r'temperature=0.0: above 0'),
+    ({'objective.temperature': math.nan}, r'temperature=nan: above 0'),
     ({'objective.cross_entropy': -1.0}, r'cross_entropy=-1.0: 0 or more'),
     ({'objective.cross_entropy': math.inf}, r'cross_entropy=inf: 0 or more'),
     ({'train.init_from': ''}, 'starts from a trained model'),
