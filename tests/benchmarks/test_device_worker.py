@@ -29,7 +29,11 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize(
   ('program', 'stage', 'batch', 'captions'),
-  [('step', 'first', 6, 12), ('reward', 'last', 6, 12), ('greedy', '', 4, 4)],
+  [
+    ('step', 'first', 6, 12),
+    pytest.param('reward', 'last', 6, 12, marks=pytest.mark.slow),
+    ('greedy', '', 4, 4),
+  ],
 )
 def test_a_program_of_a_config(program, stage, batch, captions, config):
   row = measure(Target('row', program, config, stage), small=False)

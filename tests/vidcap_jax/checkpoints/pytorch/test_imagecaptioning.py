@@ -64,6 +64,8 @@ def inputs_of(fixture, imported):
 @pytest.mark.parametrize('name', fixtures.NAMES)
 def test_logits_and_captions_of_the_original_code(name, tmp_path):
   fixture = fixtures.load(name)
+  # Batch normalisation is in the encoder: the searches are those of updown, and long to compile.
+  searches = {} if name == 'updown_bn' else SEARCHES
   imported = describe(infos_of(name, tmp_path), regions=5)
   module, params, settings = build(imported, fixture.weights)
   words = imported.vocabulary.words
@@ -81,7 +83,7 @@ def test_logits_and_captions_of_the_original_code(name, tmp_path):
     logits = captioner.logits(teacher_forcing(captioner, memory, targets).hidden)[:, :, 0]
     found = {
       search: decode(captioner, memory, L, {**settings, **changes}, jax.random.key(0), None).tokens
-      for search, changes in SEARCHES.items()
+      for search, changes in searches.items()
     }
     return jax.nn.log_softmax(jnp.swapaxes(logits, 0, 1)), found
 
