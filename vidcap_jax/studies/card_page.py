@@ -123,8 +123,8 @@ def _compared(card: Card, split: str) -> str:
     caption = markdown.escaped(report['constant_caption'])
     texts.append(f'best constant caption {100 * report["constant_CIDEr"]:.1f} (“{caption}”)')
   for name, scores in card.baselines.fixed.get((report['data']['hash'], split), {}).items():
-    if name.startswith('nearest'):
-      texts.append(f'nearest-neighbour captions {100 * scores["CIDEr"]:.1f}')
+    if (kind := name.partition(':')[0]) != 'constant':  # which the evaluation has, too
+      texts.append(f'{results_table.NO_MODEL[kind]} {100 * scores["CIDEr"]:.1f}')
   for (_, _, scored), scores in card.baselines.swapped.items():
     if scored == split:
       texts.append(f'with features swapped between videos {100 * scores["CIDEr"]:.1f}')

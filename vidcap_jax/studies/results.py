@@ -5,10 +5,10 @@ r"""One table of all runs in some folders: scores, baselines, published scores, 
       --markdown=docs/results/flickr8k.md --curves=docs/images/flickr8k.png
 
 Each stage that makes captions is a row, with mean and deviation over its seeds. Beside the rows are
-the best constant caption, the captions of the nearest training videos, and each run's CIDEr with
-features swapped between videos, where the data set is at hand; they are computed once and kept in
-the runs. Scores of others are those of PUBLISHED in the runs' config files. Minutes are those of
-training steps and their input.
+the best constant caption, the captions of the nearest training videos, those of people by each
+other, and each run's CIDEr with features swapped between videos, where the data set is at hand;
+they are computed once and kept in the runs. Scores of others are those of PUBLISHED in the runs'
+config files. Minutes are those of training steps and their input.
 """
 
 import argparse

@@ -2,15 +2,18 @@
 
 - constant: the training caption that scores best as the caption of every video;
 - nearest: the medoid caption of the training video with the closest mean features;
+- people: a reference of each video by its other references, the mean of several;
 - swapped: the captions of the run itself, from features that the videos of the split have swapped.
 
-They need the data set, and of METEOR and decoding some minutes, so they are kept in the folder of
+They need the data set, and for METEOR and decoding some minutes, so they are kept in the folder of
 the evaluation, in ``baselines.json``, for as long as the evaluation stays the same.
 """
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,21 +22,23 @@ from ml_collections import ConfigDict
 
 from vidcap_jax.checkpoints import restore
 from vidcap_jax.checkpoints.restore import Restored
+from vidcap_jax.counts import counted
 from vidcap_jax.data.records import SplitSource, open_split
 from vidcap_jax.data.schema import read_manifest
 from vidcap_jax.data.texts import read_texts
 from vidcap_jax.distributed.mesh import make_mesh
 from vidcap_jax.errors import DataError, UserError
-from vidcap_jax.evaluation import metrics, results, signature
+from vidcap_jax.evaluation import metrics, people, results, signature
 from vidcap_jax.evaluation.meteor import MeteorProgram
 from vidcap_jax.evaluation.nearest import nearest_captions
+from vidcap_jax.evaluation.signature import Signature
 from vidcap_jax.evaluation.swapped import swap_features
 from vidcap_jax.files import read_json, write_json
 from vidcap_jax.inference.captioning import captioner_of
 from vidcap_jax.studies.results_rows import Row, Trained
 
 FILE = 'baselines.json'
-WITHOUT_MODEL = ('constant', 'nearest')
+WITHOUT_MODEL = ('constant', 'nearest', 'people')
 
 
 @dataclasses.dataclass
@@ -92,7 +97,7 @@ def _add(found: Baselines, member: Trained, split: str, scores: Mapping) -> None
     found.swapped[str(member.workdir), member.stage, split] = scores['swapped']['scores']
   fixed = found.fixed.setdefault((member.data[1], split), {})
   for name in WITHOUT_MODEL:
-    if name in scores:
+    if scores.get(name, {}).get('scores'):
       fixed[f'{name}: {scores[name]["of"]}'] = scores[name]['scores']
 
 
@@ -101,7 +106,9 @@ def _wanted(found: Baselines, member: Trained, split: str, scores: Mapping) -> l
   report = member.reports[split]
   fixed = found.fixed[member.data[1], split]
   wanted = [
-    name for name in WITHOUT_MODEL if not any(known.startswith(f'{name}: ') for known in fixed)
+    name
+    for name in WITHOUT_MODEL
+    if name not in scores and not any(known.startswith(f'{name}: ') for known in fixed)
   ]
   own = 'fusion' not in report and 'fallback' not in report  # made by this checkpoint alone
   return wanted + (['swapped'] if own and 'swapped' not in scores else [])
@@ -169,20 +176,36 @@ def _compute(
     caption = captioner_of(restored, label=f'captioning {split} with swapped features')
     decoded = caption(swap_features(source), ids)
     captions['swapped'] = 'seed 0', {entry['video_id']: entry['caption'] for entry in decoded}
-  scored = {}
+  decode = restored.config.decode.to_dict()
+  sign = functools.partial(
+    signature.of_captions, by_character=by_character, split=split, data_hash=member.data[1]
+  )
+  scored: dict[str, dict[str, Any]] = {}
   for name, (of, by_video) in captions.items():
     scores, _ = metrics.score(by_video, references, meteor_process=process)
-    scored[name] = {
-      'of': of,
-      'scores': scores,
-      'signature': str(
-        signature.of_captions(
-          texts_by_video,
-          by_character=by_character,
-          split=split,
-          data_hash=member.data[1],
-          decode=restored.config.decode.to_dict() if name == 'swapped' else None,
-        )
-      ),
-    }
+    signed = sign(texts_by_video, decode=decode if name == 'swapped' else None)
+    scored[name] = {'of': of, 'scores': scores, 'signature': str(signed)}
+  if 'people' in wanted:
+    scored['people'] = _people(texts_by_video, by_character, sign, process)
   return scored
+
+
+def _people(
+  captions: people.Captions,
+  by_character: bool,
+  sign: Callable[..., Signature],
+  process: MeteorProgram,
+) -> dict[str, Any]:
+  """The mean scores of ``people.rounds``; no scores where no video has two captions."""
+  rounds = list(people.rounds(captions))
+  if not rounds:
+    return {'of': 'no video has two captions', 'scores': {}}
+  every = [
+    metrics.score(chosen, others, by_character=by_character, meteor_process=process)[0]
+    for chosen, others in rounds
+  ]
+  return {
+    'of': f'mean of {counted(len(rounds), "caption")} a video, each by the others',
+    'scores': {name: statistics.mean(scores[name] for scores in every) for name in every[0]},
+    'signature': str(sign(rounds[0][1], decode=None)),
+  }

@@ -32,7 +32,11 @@ SCORES = ('run', 'stage', 'seeds', *METRICS.values(), SEEDS_INTERVAL, SWAPPED)
 COSTS = ('run', 'recipe', 'stage', 'epochs', 'captions/s', 'minutes', 'parameters', 'hardware')
 _TEXTS = ('run', 'recipe', 'stage', 'hardware')
 TIMING = tuple(field.name for field in dataclasses.fields(Timing))
-_NO_MODEL = {'constant': 'best constant caption', 'nearest': 'nearest-neighbour captions'}
+NO_MODEL = {
+  'constant': 'best constant caption',
+  'nearest': 'nearest-neighbour captions',
+  'people': 'captions of people',
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +107,7 @@ def _of_no_model(baselines: Baselines, data_hash: str, split: str) -> list[Line]
   for name, scores in baselines.fixed.get((data_hash, split), {}).items():
     kind, _, of = name.partition(': ')
     values = {metric: Score(value) for metric, value in scores.items()}
-    lines.append(Line('baseline', _NO_MODEL[kind], of, '', values))
+    lines.append(Line('baseline', NO_MODEL[kind], of, '', values))
   return lines
 
 

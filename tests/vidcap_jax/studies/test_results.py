@@ -21,7 +21,7 @@ def test_what_is_printed_and_written(tmp_path, capsys):
   printed, log = capsys.readouterr()
   assert 'clips, val' in printed
   assert 'clips, test' in printed
-  assert 'a, xe, test: no constant, nearest, swapped' in log  # there is no checkpoint
+  assert 'a, xe, test: no constant, nearest, people, swapped' in log  # there is no checkpoint
   assert [s['split'] for s in json.loads((tmp_path / 'rows.json').read_text())] == ['val', 'test']
   assert (tmp_path / 'curves.png').read_bytes().startswith(b'\x89PNG')
   text = page.read_text()

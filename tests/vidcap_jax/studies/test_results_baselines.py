@@ -2,13 +2,16 @@
 
 import json
 import shutil
+import statistics
 
 import pytest
 
 from tests import tiny
 from tests.vidcap_jax.studies import finished
 from vidcap_jax.checkpoints import restore
-from vidcap_jax.evaluation import metrics
+from vidcap_jax.data.records import open_split
+from vidcap_jax.data.texts import read_texts
+from vidcap_jax.evaluation import metrics, people
 from vidcap_jax.studies import results_baselines, results_rows
 
 
@@ -27,7 +30,7 @@ def collect(run, compute=True):
     return results_baselines.collect(rows, compute, lines.append), lines
 
 
-def test_they_are_computed_once_and_kept(run, monkeypatch):
+def test_they_are_computed_once_and_kept(run, tiny_data, monkeypatch):
   assert not collect(run, compute=False)[0].swapped
   found, lines = collect(run)
   report = json.loads((run / 'eval' / 'val' / 'metrics.json').read_text())
@@ -36,6 +39,10 @@ def test_they_are_computed_once_and_kept(run, monkeypatch):
   constant = fixed[f'constant: {report["constant_caption"]}']
   assert constant['CIDEr'] == pytest.approx(report['constant_CIDEr'])
   assert 'CIDEr' in fixed['nearest: image']
+  captions = {video.video_id: video.captions for video in read_texts(open_split(tiny_data, 'val'))}
+  each = [metrics.score(*pair, ['CIDEr'])[0]['CIDEr'] for pair in people.rounds(captions)]
+  of = f'people: mean of {len(each)} captions a video, each by the others'
+  assert fixed[of]['CIDEr'] == pytest.approx(statistics.mean(each))
   ((_, swapped),) = found.swapped.items()
   assert swapped['CIDEr'] != pytest.approx(report['CIDEr'])
   assert len(lines) == 1
@@ -81,4 +88,4 @@ def test_captions_of_several_models_are_not_swapped(tmp_path):
   path.write_text(json.dumps({**json.loads(path.read_text()), 'fusion': {}}))
   _, lines = collect(workdir)  # there is no checkpoint
   assert len(lines) == 1
-  assert 'no constant, nearest:' in lines[0]
+  assert 'no constant, nearest, people:' in lines[0]
