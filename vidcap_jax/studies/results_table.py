@@ -157,10 +157,14 @@ def as_text(section: Section) -> str:
 
 
 def scores_markdown(section: Section) -> str:
-  """The table of scores for a page, with its heading."""
+  """The table of scores for a page, with its heading.
+
+  The words of the best constant caption are left out: they are a caption of the data set, which may
+  not be the page's to publish.
+  """
   cells = [_line_cells(line) for line in section.lines]
   for line, row in zip(section.lines, cells):
-    if line.row is None and line.recipe:
+    if line.row is None and line.recipe and line.name != NO_MODEL['constant']:
       row['run'] = f'{line.name}: {line.recipe}'
   about = f'Per cent; data set {section.data_hash[:12] or "of unknown hash"}.'
   parts = [f'### {section.title}', about, _markdown(SCORES, cells)]

@@ -57,6 +57,9 @@ def test_a_page_has_scores_and_costs_in_two_tables(sections):
   assert scores.startswith('### clips, test\n')
   assert r'| others: wider \| deep ' in scores
   assert 'captions/s' not in scores
+  assert '| best constant caption ' in scores
+  assert 'a dog' not in scores  # a caption of the data set
+  assert 'nearest-neighbour captions: image' in scores
   costs = results_table.costs_markdown(sections)
   rows = [line.split(' | ') for line in costs.splitlines() if line.startswith('| ')]
   assert [row[0].strip('| ') for row in rows] == ['run', '---', 'a', 'b']
