@@ -29,8 +29,8 @@ CIDEr 0.537, BLEU-4 0.214, METEOR 0.202, ROUGE-L 0.463 (best constant caption: C
 CIDEr 0.535, BLEU-4 0.222, three epochs in about 21 minutes more; with ``model=spatial`` CIDEr
 0.499, BLEU-4 0.203, ten epochs in about 29 minutes; with ``model=refocus`` 0.498, 0.203, and
 ``model=stats`` 0.476, 0.198, ten epochs in about 60 and 50 minutes of a busy core; with
-``model=global2local`` 0.488, 0.194, and ``model=dual_afr`` 0.482, 0.195, ten epochs in 73 and 58
-minutes of a core without AVX-512. ``updown`` has not been trained to the end. More:
+``model=global2local`` 0.488, 0.194, ``model=dual_afr`` 0.482, 0.195, and ``model=updown`` 0.468,
+0.199, ten epochs in 73, 58 and 73 minutes of a (for ``updown`` busy) core without AVX-512. More:
 docs/results/flickr8k.md.
 """
 
