@@ -1,4 +1,6 @@
-"""Defaults of models and objectives that a config leaves out, so that an override can change them.
+"""Settings that a config leaves out, added where an override changes them.
+
+They are defaults of models and objectives, and in a stage what the stage shares with the whole run.
 
 Defaults that nothing changes stay out of the config, so that ``config.json`` is as it was before
 there were such overrides.
@@ -13,12 +15,13 @@ _NAMED = ('model', 'objective')  # sections whose keys depend on their `name`
 
 
 def add(config: ConfigDict, given: Mapping[str, Any]) -> None:
-  """Sets the defaults that the config lacks and an override changes.
+  """Sets the defaults that the config or one of its stages lacks and an override changes.
 
   Args:
     config: may be locked.
-    given: the overrides by dotted key, such as 'model.dropout'.
+    given: the overrides by dotted key, such as 'model.dropout' or 'stages.rl.train.batch_size'.
   """
+  _add_to_stages(config, given)
   lacking = [
     (path, section, name)
     for path, section in _named_sections(config).items()
@@ -32,6 +35,28 @@ def add(config: ConfigDict, given: Mapping[str, Any]) -> None:
     for path, section, name in lacking:
       if name in defaults[path]:
         section[name] = defaults[path][name]
+
+
+def _add_to_stages(config: ConfigDict, given: Mapping[str, Any]) -> None:
+  """Sets in stages the values of the whole run that overrides change in the stage alone."""
+  for key in given:
+    match key.split('.'):
+      case ['stages', stage, *sections, name] if sections and stage in config.get('stages', {}):
+        shared: Any = config
+        for section in sections:
+          shared = shared.get(section) if isinstance(shared, ConfigDict) else None
+        if not isinstance(shared, ConfigDict) or name not in shared:
+          continue
+        if isinstance(shared[name], ConfigDict):
+          continue
+        with config.unlocked():
+          own = config.stages[stage]
+          for section in sections:
+            if section not in own:
+              own[section] = ConfigDict()
+            own = own[section]
+          if name not in own:
+            own[name] = shared[name]
 
 
 def of_sections(config: ConfigDict, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
