@@ -45,9 +45,7 @@ def _add_to_stages(config: ConfigDict, given: Mapping[str, Any]) -> None:
         shared: Any = config
         for section in sections:
           shared = shared.get(section) if isinstance(shared, ConfigDict) else None
-        if not isinstance(shared, ConfigDict) or name not in shared:
-          continue
-        if isinstance(shared[name], ConfigDict):
+        if not isinstance(shared, ConfigDict) or isinstance(shared.get(name), ConfigDict | None):
           continue
         with config.unlocked():
           own = config.stages[stage]
