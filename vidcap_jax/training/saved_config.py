@@ -128,8 +128,6 @@ class _Growth:
     """Why the epochs of a stage that has begun may not change; '' if they may."""
     before, now = (_setting(c, stage, 'train.epochs') for c in (self._saved, self._current))
     schedule = _setting(self._saved, stage, 'optimizer.schedule.name')
-    every = _setting(self._saved, stage, 'eval.every_epochs')
-    whole = before == int(before) and every == int(every) and before % every == 0
     if stage != self._begun[-1]:
       return f'stage {self._begun[-1]!r} has begun after stage {stage!r}'
     if now < before:
@@ -143,12 +141,23 @@ class _Growth:
       return (
         f'model settings of stage {stage!r} are annealed over all its epochs, by train.annealed'
       )
-    if stage in self._finished and not whole:
-      return (
-        f'stage {stage!r} was validated at its end, after {before:g} epochs, which is no multiple '
-        f'of eval.every_epochs={every:g}: with more epochs it would not have been'
-      )
+    if stage in self._finished:
+      return self._last_validation_refusal(stage, before)
     return ''
+
+  def _last_validation_refusal(self, stage: str, epochs: float) -> str:
+    """Why a longer stage would not be validated where this one ended; '' if it would."""
+    every = _setting(self._saved, stage, 'eval.every_epochs')
+    steps = self._finished[stage]['steps']
+    if epochs != int(epochs):
+      return f'stage {stage!r} has ended within an epoch'
+    eval_steps = max(1, round(every * steps / epochs))
+    if steps % eval_steps == 0:
+      return ''
+    return (
+      f'stage {stage!r} was validated at its end, after {steps} steps, and with more epochs would '
+      f'not have been: eval.every_epochs={every:g} is every {eval_steps} steps'
+    )
 
   def save(self) -> None:
     """Changes the files of the run for the current config, which must not be refused.

@@ -173,8 +173,10 @@ def test_what_has_begun_does_not_change(changes, message, tiny_data, tmp_path):
     ({'optimizer.schedule.name': 'linear'}, (), "optimizer.schedule.name='linear'"),
     ({'model': STATS.model}, ('first',), 'train.annealed'),
     ({'model': STATS.model, 'train.annealed': (1.0, 1.0)}, ('first',), ''),
-    # Validated at the end of its epochs, though not with more of them.
-    ({'eval.every_epochs': 4.0}, ('first',), 'eval.every_epochs=4'),
+    # Validated at the end of its 2 epochs of 2 steps, though not with more of them.
+    ({'eval.every_epochs': 4.0}, ('first',), 'eval.every_epochs=4 is every 8 steps'),
+    ({'eval.every_epochs': 1.5}, ('first',), 'after 4 steps.*eval.every_epochs=1.5 is every 3'),
+    ({'eval.every_epochs': 0.5}, ('first',), ''),
     ({'eval.every_epochs': 4.0}, (), ''),
   ],
 )
