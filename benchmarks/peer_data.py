@@ -14,7 +14,6 @@ from vidcap_jax.data.schema import Manifest, Stream
 from vidcap_jax.data.vocabulary import UNK, Vocabulary
 from vidcap_jax.errors import DataError
 
-BATCH_SIZE = 32  # pictures
 CAPTIONS = 5  # of each picture in a step
 
 
@@ -129,10 +128,12 @@ def _choose(captions: Sequence[str], generator: np.random.Generator | None) -> l
   return [captions[i] for i in chosen]
 
 
-def training_batches(reader: Reader, source: VideoSource, seed: int) -> Iterator[Batch]:
+def training_batches(
+  reader: Reader, source: VideoSource, batch_size: int, seed: int
+) -> Iterator[Batch]:
   """An epoch: every picture once, in an order that ``seed`` draws."""
   generator = np.random.default_rng(seed)
   order = generator.permutation(len(source))
-  for start in range(0, len(order), BATCH_SIZE):
-    videos = [source[int(i)] for i in order[start : start + BATCH_SIZE]]
+  for start in range(0, len(order), batch_size):
+    videos = [source[int(i)] for i in order[start : start + batch_size]]
     yield reader.batch(videos, generator)

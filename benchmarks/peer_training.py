@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.peer_data import BATCH_SIZE, Batch, Reader, peer_words, training_batches
+from benchmarks.peer_data import Batch, Reader, peer_words, training_batches
 from vidcap_jax import command_errors, files
 from vidcap_jax.data import pipeline
 from vidcap_jax.data.records import SplitSource, open_split
@@ -43,12 +43,13 @@ SIZES: Mapping[str, Mapping[str, int]] = {
     'input_encoding_size': 256, 'd_model': 256,
   },
 }  # fmt: skip
+BATCH_SIZES = {'updown': 32, 'transformer': 16}  # pictures, of configs/comparisons.py
 COCO_PICTURES = 113_287  # of the training split for which the peer's configs were written
 BEAM = 5
 VALIDATION_BATCH = 10  # the peer's beam search keeps all words' probabilities: 20 MB a picture
 
 
-def warm_up(options: Any, pictures: int) -> tuple[int, float]:
+def warm_up(options: Any, pictures: int, batch_size: int) -> tuple[int, float]:
   """The Transformer's warm-up in steps, and the factor with which it reaches the same rate.
 
   The learning rate is factor * d_model^-0.5 * min(step^-0.5, step * warm-up^-1.5).
@@ -56,9 +57,10 @@ def warm_up(options: Any, pictures: int) -> tuple[int, float]:
   Args:
     options: the peer's, of its config file.
     pictures: of our training split.
+    batch_size: pictures of a step.
   """
   epochs = options.noamopt_warmup * options.batch_size / COCO_PICTURES
-  steps = max(1, round(epochs * pictures / BATCH_SIZE))
+  steps = max(1, round(epochs * pictures / batch_size))
   return steps, options.noamopt_factor * (steps / options.noamopt_warmup) ** 0.5
 
 
@@ -108,7 +110,7 @@ class PeerTrainer:
     self.model = import_peer('models').setup(options)
     self._loss = import_peer('modules.loss_wrapper').LossWrapper(self.model, options)
     if options.noamopt:
-      steps, factor = warm_up(options, pictures)
+      steps, factor = warm_up(options, pictures, flags.batch_size)
       self.optimizer = self._utils.get_std_opt(self.model, options.optim, factor, steps)
     else:
       self.optimizer = self._utils.build_optimizer(self.model.parameters(), options)
@@ -198,9 +200,15 @@ class Run:
   """
 
   def __init__(
-    self, folder: pathlib.Path, trainer: PeerTrainer, reader: Reader, validation: SplitSource
+    self,
+    folder: pathlib.Path,
+    trainer: PeerTrainer,
+    reader: Reader,
+    validation: SplitSource,
+    batch_size: int,
   ):
     self.folder, self.trainer, self.reader, self.validation = folder, trainer, reader, validation
+    self.batch_size = batch_size
     texts = pipeline.read_texts(validation)
     self._references = metrics.prepare_references(
       {video.video_id: list(video.captions) for video in texts},
@@ -226,7 +234,7 @@ class Run:
   def _train_epoch(self, source: SplitSource, epoch: int, seed: int, progress: dict) -> None:
     self.trainer.start_epoch(epoch, seed)
     losses = []
-    for batch in training_batches(self.reader, source, seed):
+    for batch in training_batches(self.reader, source, self.batch_size, seed):
       start, start_cpu = time.perf_counter(), time.process_time()
       losses.append(self.trainer.step(batch))
       progress['minutes'] += (time.perf_counter() - start) / 60
@@ -280,6 +288,7 @@ def _parser() -> argparse.ArgumentParser:
   add('--model', required=True, choices=CONFIGS)
   add('--out', required=True, metavar='DIR', help='folder of the run')
   add('--epochs', type=int, default=10, help='default: %(default)s')
+  add('--batch_size', type=int, help='pictures of a step (default: as in configs/comparisons.py)')
   add('--threads', type=int, default=1, help="PyTorch's (default: %(default)s)")
   add('--seed', type=int, default=0, help='default: %(default)s')
   add('--mean_stream', default='image', help='its mean is read (default: %(default)s)')
@@ -301,6 +310,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
   """The command; see the module's docstring."""
   flags = _parser().parse_args(arguments)
+  flags.batch_size = flags.batch_size or BATCH_SIZES[flags.model]
   files.check_input('--repository', flags.repository, 'a clone', 'folder')
   files.check_output('--out', flags.out, folder=True)
   repository, folder = pathlib.Path(flags.repository).absolute(), pathlib.Path(flags.out)
@@ -311,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
   source = open_split(flags.data_dir, 'train')
   if flags.steps:
     trainer = PeerTrainer(repository, flags, reader, len(source))
-    try_speed(trainer, training_batches(reader, source, flags.seed), flags.steps)
+    try_speed(trainer, training_batches(reader, source, flags.batch_size, flags.seed), flags.steps)
     return
   validation = open_split(flags.data_dir, 'val')
   folder.mkdir(parents=True, exist_ok=True)
@@ -319,7 +329,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
   settings = {key: value for key, value in vars(flags).items() if key not in free}
   _check_settings(folder, settings | {'data': manifest.hash})
   trainer = PeerTrainer(repository, flags, reader, len(source))
-  Run(folder, trainer, reader, validation).train(source, flags.epochs, flags.seed)
+  run = Run(folder, trainer, reader, validation, flags.batch_size)
+  run.train(source, flags.epochs, flags.seed)
 
 
 if __name__ == '__main__':

@@ -35,6 +35,9 @@ def config(
   if chosen['model'] == 'transformer':
     transformer_sizes.warm_up(c)
     c.model.dropout = 0.2
+    # With 32 its CIDEr of validation on Flickr8k is 50.7, with 16 52.3; that of ``spatial`` 47.9
+    # and 46.5.
+    c.train.batch_size = 16
   if chosen['model'] == 'refocus':
     share_epochs(c, epochs)
   c.decode.length_penalty = 0.5

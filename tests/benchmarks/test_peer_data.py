@@ -39,11 +39,10 @@ def test_a_long_caption_is_cut_and_still_ends():
   assert masks.all()
 
 
-def test_an_epoch_has_each_video_once_in_a_drawn_order(reader, tiny_data, monkeypatch):
-  monkeypatch.setattr(peer_data, 'BATCH_SIZE', 3)
+def test_an_epoch_has_each_video_once_in_a_drawn_order(reader, tiny_data):
   source = open_split(tiny_data, 'train')
   order = lambda seed: np.concatenate(  # noqa: E731
-    [batch.means for batch in peer_data.training_batches(reader, source, seed)]
+    [batch.means for batch in peer_data.training_batches(reader, source, 3, seed)]
   )
   means = np.stack([video.features['image'].astype(np.float32).mean(axis=0) for video in source])
   assert not np.array_equal(order(0), order(1))

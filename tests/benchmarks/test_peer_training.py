@@ -5,7 +5,8 @@ import types
 
 import pytest
 
-from benchmarks import peer_data, peer_training
+from benchmarks import peer_training
+from configs import flickr8k
 from tests import tiny
 
 UPDOWN = types.SimpleNamespace(  # of configs/updown/updown.yml and the defaults of its parser
@@ -34,9 +35,9 @@ def test_scheduled_sampling_rises_every_fifth_epoch():
 
 
 def test_the_warm_up_is_as_long_in_epochs_and_reaches_the_same_rate():
-  steps, factor = peer_training.warm_up(TRANSFORMER, 6000)
+  steps, factor = peer_training.warm_up(TRANSFORMER, 6000, 16)
   epochs = 20_000 * 10 / 113_287
-  assert steps == pytest.approx(epochs * 6000 / peer_data.BATCH_SIZE, abs=1)
+  assert steps == pytest.approx(epochs * 6000 / 16, abs=1)
   assert factor * steps**-0.5 == pytest.approx(20_000**-0.5)
 
 
@@ -70,11 +71,15 @@ def train(tmp_path, monkeypatch):
   data = tiny.build(tmp_path / 'tiny')
   (tmp_path / 'peer' / 'captioning').mkdir(parents=True)
   monkeypatch.setattr(peer_training, 'PeerTrainer', CountingTrainer)
-  monkeypatch.setattr(peer_data, 'BATCH_SIZE', 4)
 
   def run(name, epochs, **flags):
     chosen = {'repository': tmp_path / 'peer', 'data_dir': data, 'out': tmp_path / name}
-    chosen |= {'model': 'updown', 'epochs': epochs, 'entry_stream': 'image'} | flags
+    chosen |= {
+      'model': 'updown',
+      'epochs': epochs,
+      'entry_stream': 'image',
+      'batch_size': 4,
+    } | flags
     with tiny.without_java():
       peer_training.main([f'--{key}={value}' for key, value in chosen.items()])
     lines = (tmp_path / name / 'epochs.jsonl').read_text().splitlines()
@@ -107,3 +112,8 @@ def test_other_settings_are_refused(train):
 def test_a_folder_without_the_peer_is_refused(train, tmp_path):
   with pytest.raises(SystemExit, match='captioning'):
     train('run', 1, repository=tmp_path)
+
+
+@pytest.mark.parametrize('model', sorted(peer_training.CONFIGS))
+def test_batches_are_those_of_our_config(model):
+  assert peer_training.BATCH_SIZES[model] == flickr8k.get_config(f'model={model}').train.batch_size
