@@ -24,16 +24,15 @@ CIDEr-D and BLEU-4, which starts from the best epoch. ``runlocal`` trains a smal
 clips.
 
 Measured with ``model=transformer``, seed 0, best epoch of ten by CIDEr of validation, beam 5: test
-CIDEr 0.537, BLEU-4 0.214, METEOR 0.202, ROUGE-L 0.463 (best constant caption: CIDEr 0.137). Time:
-54 minutes of processor time on two cores. With ``recipe=rl`` and its former settings (batches of
-32, temperature 1, 5e-5) CIDEr 0.535, BLEU-4 0.222, three epochs in about 21 minutes more;
-``model=global2local,recipe=rl`` has 0.505, 0.205, two epochs in 25 minutes more than cross entropy
-alone; with ``--config.train.label_smoothing=0.0``, ``recipe=rl`` and four epochs of reinforcement
-CIDEr 0.546, BLEU-4 0.213; with ``model=spatial`` CIDEr 0.499, BLEU-4 0.203, ten epochs in about 29
-minutes; with ``model=refocus`` 0.498, 0.203, and ``model=stats`` 0.476, 0.198, ten epochs in about
-60 and 50 minutes of a busy core; with ``model=global2local`` 0.488, 0.194, ``model=dual_afr``
-0.482, 0.195, and ``model=updown`` 0.468, 0.199, ten epochs in 73, 58 and 73 minutes of a (for
-``updown`` busy) core without AVX-512. More: docs/results/flickr8k.md.
+CIDEr 0.544, BLEU-4 0.212, METEOR 0.204, ROUGE-L 0.463 (best constant caption: CIDEr 0.137). Time:
+74 minutes of a core without AVX-512. With ``recipe=rl`` CIDEr 0.574, BLEU-4 0.234, METEOR 0.205,
+ROUGE-L 0.471, two epochs in 20 minutes more; ``model=global2local,recipe=rl`` has 0.505, 0.205, 25
+minutes more than cross entropy alone, ``model=dual_afr,recipe=rl`` 0.495, 0.205, 20 minutes more;
+with ``model=spatial`` CIDEr 0.499, BLEU-4 0.203, ten epochs in about 29 minutes; with
+``model=refocus`` 0.498, 0.203, and ``model=stats`` 0.476, 0.198, ten epochs in about 60 and 50
+minutes of a busy core; with ``model=global2local`` 0.488, 0.194, ``model=dual_afr`` 0.482, 0.195,
+and ``model=updown`` 0.468, 0.199, ten epochs in 73, 58 and 73 minutes of a (for ``updown`` busy)
+core without AVX-512. More: docs/results/flickr8k.md.
 """
 
 from configs import common, comparisons
@@ -83,5 +82,5 @@ RESTARTS = {
 def get_config(variant: str = ''):
   """The config; see the module's docstring for the variants."""
   return comparisons.config(
-    common.read_variant(variant, **VARIANTS), STREAMS, epochs=10.0, rl_epochs=3.0
+    common.read_variant(variant, **VARIANTS), STREAMS, epochs=10.0, rl_epochs=2.0
   )

@@ -24,11 +24,11 @@ frames as regions; ``temporal``, the VATEX model's attention over frames;
 allows, with equal sizes and training. ``recipe=rl`` adds self-critical training on CIDEr-D and
 BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on rendered clips.
 
-Measured with ``model=transformer``, seed 0, four epochs (``--config.train.epochs=4``), beam 5: test
-CIDEr 0.334, BLEU-4 0.337, METEOR 0.241, ROUGE-L 0.563 (best constant caption: CIDEr 0.117), 53
-minutes of one core without AVX-512. With ``recipe=rl`` and its former settings (batches of 32,
-temperature 1, 2e-4) CIDEr 0.339, BLEU-4 0.306, METEOR 0.236, 66 minutes more. The others have not
-been trained to the end. More: docs/results/msrvtt_frames.md.
+Measured with ``model=transformer``, seed 0, four epochs of batches of 32 (``--config.train.epochs=4
+--config.train.batch_size=32``), beam 5: test CIDEr 0.334, BLEU-4 0.337, METEOR 0.241, ROUGE-L 0.563
+(best constant caption: CIDEr 0.117), 53 minutes of one core without AVX-512. With ``recipe=rl`` and
+its former settings (batches of 32, temperature 1, 2e-4) CIDEr 0.339, BLEU-4 0.306, METEOR 0.236, 66
+minutes more. The others have not been trained to the end. More: docs/results/msrvtt_frames.md.
 """
 
 from configs import common, comparisons
