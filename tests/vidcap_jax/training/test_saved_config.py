@@ -196,6 +196,14 @@ def test_more_epochs_where_they_change_no_step(settings, finished, message, tiny
     assert files.read_json(tmp_path / 'config.json')['train']['epochs'] == 3.0
 
 
+def test_a_stage_that_ended_within_an_epoch_gets_no_more(tiny_data, tmp_path):
+  config = tiny.staged_config(tiny_data, ('first',), first={'train': {'epochs': 1.5}})
+  begun(config, tmp_path, finished=('first',))
+  config.stages.first.train.epochs = 3.0
+  with pytest.raises(DataError, match="epochs: 1.5 .*3.0.*'first' has ended within an epoch"):
+    saved_config.check_config(config, tmp_path)
+
+
 def test_only_the_last_stage_that_has_begun_gets_more_epochs(tiny_data, tmp_path):
   config = tiny.staged_config(tiny_data, first={}, second={'train': {'epochs': 1.0}})
   begun(config, tmp_path, finished=('first', 'second'), stages=('first', 'second'))
