@@ -25,11 +25,15 @@ an output with several steps a window, (windows, steps, …).
 
 ``FAMILIES`` gives networks by name, without an entry for each: ``FAMILIES['timm']('resnet152')``
 returns the extractor and the network of ``timm/resnet152``.
+
+A number after the name of a grid, as in ``efficientnet_lite2_grid3`` or ``timm/resnet152/grid7``,
+gives the means of its blocks of cells, 3 x 3 or 7 x 7 of them.
 """
 
 import dataclasses
 import functools
 import importlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -104,6 +108,28 @@ def _mean(array: np.ndarray) -> np.ndarray:
 def _block_means(frames: int, array: np.ndarray) -> np.ndarray:
   """Means over every ``frames`` frames of (T, …); the last mean may be over fewer."""
   return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
+
+
+def mean_blocks(cells: int, grid: np.ndarray) -> np.ndarray:
+  """Means of equal blocks of a grid (T, rows, columns, D): (T, cells, cells, D)."""
+  T, rows, columns, D = grid.shape
+  return grid.reshape(T, cells, rows // cells, cells, columns // cells, D).mean((2, 4))
+
+
+def _coarser(name: str, cells: int) -> Extractor:
+  """The extractor of a grid with its cells averaged to ``cells`` rows and columns."""
+  extractor = get(name)
+  *time, rows, columns, channels = extractor.shape
+  if rows is None or columns is None or rows % cells or columns % cells:
+    raise ExtractorError(
+      f'unknown extractor {name + str(cells)!r}: {name} has {rows} x {columns} cells, which are '
+      f'not {cells} x {cells} equal blocks'
+    )
+
+  def finish(*outputs: np.ndarray) -> np.ndarray:
+    return mean_blocks(cells, extractor.finish(*outputs))
+
+  return dataclasses.replace(extractor, shape=(*time, cells, cells, channels), finish=finish)
 
 
 def _c3d(network: str, version: str) -> dict[str, Extractor]:
@@ -230,9 +256,11 @@ FAMILIES: dict[str, Callable[[str], tuple[Extractor, Network]]] = {
 
 
 def get(name: str) -> Extractor:
-  """The extractor of that name; ExtractorError lists the known ones."""
+  """The extractor of that name; ExtractorError lists the known ones or says what is wrong."""
   if name in REGISTRY:
     return REGISTRY[name]
+  if coarse := re.fullmatch(r'(.*grid)([1-9][0-9]*)', name):
+    return _coarser(coarse[1], int(coarse[2]))
   prefix, slash, rest = name.partition('/')
   if slash and rest and prefix in FAMILIES:
     extractor, network = FAMILIES[prefix](rest)

@@ -23,6 +23,36 @@ def test_motion_of_one_frame_is_zero(clips):
   assert extractors._change(np.ones((1, 2))).tolist() == [[0, 0, 0, 0]]
 
 
+def test_coarser_grid_has_means_of_blocks(paths):
+  fine = extractors.get('random_grid')
+  assert extractors.get('random_grid1').shape == (None, 1, 1, random_features.CELL_CHANNELS)
+  lite, coarse = (extractors.get(f'efficientnet_lite2_grid{n}') for n in ('', '3'))
+  assert (coarse.kind, coarse.shape) == ('grid', (None, 3, 3, 1280))
+  assert (coarse.network, coarse.outputs) == (lite.network, lite.outputs)
+  cells = np.random.default_rng(0).normal(size=(2, 9, 9, 4)).astype(np.float32)
+  means = [[cells[:, r : r + 3, c : c + 3].mean((1, 2)) for c in (0, 3, 6)] for r in (0, 3, 6)]
+  np.testing.assert_allclose(
+    coarse.finish(cells), np.moveaxis(np.array(means), 2, 0), rtol=1e-5, atol=1e-6
+  )
+
+  streams = {
+    name: extractors.describe(name, {'uniform': 4}) for name in ('random_grid', 'random_grid1')
+  }
+  arrays = extraction.extract_video(next(iter(paths.values())), streams)
+  assert fine.shape[1:3] == arrays['random_grid'].shape[1:3]
+  np.testing.assert_allclose(
+    arrays['random_grid1'][:, 0, 0], arrays['random_grid'].mean((1, 2)), rtol=1e-5, atol=1e-6
+  )
+
+
+@pytest.mark.parametrize(
+  'name', ['random_grid2', 'efficientnet_lite2_grid4', 'efficientnet_lite0_grid10']
+)
+def test_coarser_grid_must_divide_the_cells(name):
+  with pytest.raises(extractors.ExtractorError, match='equal blocks'):
+    extractors.get(name)
+
+
 def test_unknown_extractor_error_lists_the_known_ones():
   with pytest.raises(extractors.ExtractorError, match='resnet.*efficientnet_lite0'):
     extractors.describe('resnet')
