@@ -84,10 +84,12 @@ class _Batches:
   def _flush(self) -> None:
     assert self._batch is not None
     self._batch[self._filled :] = 0
-    # A picture is a video of one input, which padding would make as expensive as a full batch.
-    single = self._filled == 1 and not any(self._parts.values())
-    batch = self._batch[:1] if single else self._batch
-    for output, array in self._forward(batch, self._wanted).items():
+    # A video shorter than a batch, such as a picture, would spend most of the time on padding. Even
+    # sizes need fewer programs; for the rest of a longer video another program is not worth it.
+    size = self._size
+    if not any(self._parts.values()):
+      size = 1 if self._filled == 1 else min(size, self._filled + self._filled % 2)
+    for output, array in self._forward(self._batch[:size], self._wanted).items():
       self._parts[output].append(np.array(array[: self._filled], np.float32))
     self._filled = 0
 

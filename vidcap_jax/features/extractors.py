@@ -6,7 +6,7 @@ whether a data set is extracted or one video captioned.
 
 The inputs of a network depend on its ``reads``. It is called with batches of one size (for one
 compilation), the last one of a video padded with zeros, and the names of the wanted outputs. A
-video of a single input, such as a picture, is a batch of one:
+video with fewer inputs is one batch of 1, as for a picture, or of an even number:
 
 * 'frames':  ``forward(uint8 (batch, size, size, 3), wanted) -> {output: (batch, …)}``, RGB, the
   central square of the upright frame after scaling its shorter side to ``scale``; with ``stretch``

@@ -32,8 +32,8 @@ class Network:
       is cut; None: ``size``.
     stretch: whole frames are scaled to ``size`` rows and columns instead, without keeping their
       proportions.
-    batch: inputs of a batch; the last batch of a video is padded with zeros. A video of a single
-      input, such as a picture, is a batch of one.
+    batch: inputs of a batch; the last batch of a video is padded with zeros. A video with fewer
+      inputs is one batch of 1 or of an even number.
     window: required number of frames of a window; None: any.
     rate: of sound, samples a second.
     weights: returns the paths of the weights files, or raises ``weights.WeightsError`` or
