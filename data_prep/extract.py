@@ -88,7 +88,8 @@ def _listing() -> str:
     f'  {name:<28}{e.kind}, {e.channels} channels; {sampling.text_of(e.sampling)}'
     for name, e in extractors.REGISTRY.items()
   ]
-  return '\n'.join([*lines, *(f'  {family}/NAME' for family in extractors.FAMILIES)])
+  coarser = '  GRID and a number, as efficientnet_lite0_grid1: means of that many rows of its cells'
+  return '\n'.join([*lines, *(f'  {family}/NAME' for family in extractors.FAMILIES), coarser])
 
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:

@@ -20,8 +20,8 @@ video with fewer inputs is one batch of 1, as for a picture, or of an even numbe
   400 samples, 160 apart; with a hop of 0.96 seconds the next segment starts with the 97th frame.
   For a video without sound the network is not called, and its stream has T = 0.
 
-Then ``finish(*outputs for the whole video)`` makes the stream's array; ``join_windows`` does so for
-an output with several steps a window, (windows, steps, …).
+Then ``finish(*outputs for the whole video)`` makes the stream's array; ``finish.join_windows`` does
+so for an output with several steps a window, (windows, steps, …).
 
 ``FAMILIES`` gives networks by name, without an entry for each: ``FAMILIES['timm']('resnet152')``
 returns the extractor and the network of ``timm/resnet152``.
@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import networks, sampling, weights
+from vidcap_jax.features import finish, networks, sampling, weights
 from vidcap_jax.features.backbones import random as random_features
 from vidcap_jax.features.networks import MIXED, NETWORKS, Network
 
@@ -82,40 +82,6 @@ class Extractor:
     return self.shape[-1]
 
 
-def join_windows(array: np.ndarray) -> np.ndarray:
-  """Reshapes (windows, steps, …) to (windows * steps, …)."""
-  return array.reshape(-1, *array.shape[2:])
-
-
-def _change(moments: np.ndarray) -> np.ndarray:
-  """The change from each frame (T, D) to the next, and its absolute value: (T - 1, 2 D).
-
-  A model that averages over time gets the net change from the first half of the channels, and the
-  total amount of change from the second. A single frame gives one row of zeros.
-  """
-  change = np.diff(moments, axis=0) if len(moments) > 1 else np.zeros_like(moments)
-  return np.concatenate([change, np.abs(change)], axis=1)
-
-
-def _identity(array: np.ndarray) -> np.ndarray:
-  return array
-
-
-def _mean(array: np.ndarray) -> np.ndarray:
-  return array.mean(0)
-
-
-def _block_means(frames: int, array: np.ndarray) -> np.ndarray:
-  """Means over every ``frames`` frames of (T, …); the last mean may be over fewer."""
-  return np.stack([array[i : i + frames].mean(0) for i in range(0, len(array), frames)])
-
-
-def mean_blocks(cells: int, grid: np.ndarray) -> np.ndarray:
-  """Means of equal blocks of a grid (T, rows, columns, D): (T, cells, cells, D)."""
-  T, rows, columns, D = grid.shape
-  return grid.reshape(T, cells, rows // cells, cells, columns // cells, D).mean((2, 4))
-
-
 def _coarser(name: str, cells: int) -> Extractor:
   """The extractor of a grid with its cells averaged to ``cells`` rows and columns."""
   extractor = get(name)
@@ -126,10 +92,10 @@ def _coarser(name: str, cells: int) -> Extractor:
       f'not {cells} x {cells} equal blocks'
     )
 
-  def finish(*outputs: np.ndarray) -> np.ndarray:
-    return mean_blocks(cells, extractor.finish(*outputs))
+  def means(*outputs: np.ndarray) -> np.ndarray:
+    return finish.mean_cells(cells, extractor.finish(*outputs))
 
-  return dataclasses.replace(extractor, shape=(*time, cells, cells, channels), finish=finish)
+  return dataclasses.replace(extractor, shape=(*time, cells, cells, channels), finish=means)
 
 
 def _c3d(network: str, version: str) -> dict[str, Extractor]:
@@ -137,11 +103,11 @@ def _c3d(network: str, version: str) -> dict[str, Extractor]:
   how: dict[str, int | float] = {'fps': 2.0, 'window': 16}
   version = f'{version}/{{weights}}'
   fc7 = Extractor(
-    'sequence', (None, 4096), version, network, ('fc7',), _identity, how | {'stride': 8}
+    'sequence', (None, 4096), version, network, ('fc7',), finish.identity, how | {'stride': 8}
   )
   grids = {
     f'{network}_{level}': Extractor(
-      'grid', (None, *shape), version, network, (level,), join_windows, how | {'stride': 16}
+      'grid', (None, *shape), version, network, (level,), finish.join_windows, how | {'stride': 16}
     )
     for level, shape in {
       'pool2': (28, 28, 128),
@@ -155,14 +121,14 @@ def _c3d(network: str, version: str) -> dict[str, Extractor]:
 
 def _vggish(output: str, network: str = 'vggish') -> Extractor:
   shape, version = (None, 128), 'vggish-1/{weights}'
-  return Extractor('sequence', shape, version, network, (output,), _identity, {'hop': 0.96})
+  return Extractor('sequence', shape, version, network, (output,), finish.identity, {'hop': 0.96})
 
 
 def _random(
   kind: str,
   shape: tuple[int | None, ...],
   output: str,
-  finish=_identity,
+  finish=finish.identity,
   frames: int = 8,
   **more: int,
 ) -> Extractor:
@@ -177,7 +143,7 @@ def _random_pyramid() -> dict[str, Extractor]:
       'grid',
       (None, rows, rows, channels),
       layer,
-      functools.partial(_block_means, frames),
+      functools.partial(finish.mean_frames, frames),
       frames=16,
     )
     for layer, (rows, channels, frames) in random_features.PYRAMID.items()
@@ -188,14 +154,14 @@ def _lite(name: str, version: str, cells: int) -> dict[str, Extractor]:
   """EfficientNet-Lite: the pooled features, the grid and the motion of frames."""
   moments = f'{version}/moments-2'
   return {
-    name: Extractor('sequence', (None, 1280), version, name, ('pooled',), _identity),
+    name: Extractor('sequence', (None, 1280), version, name, ('pooled',), finish.identity),
     f'{name}_grid': Extractor(
-      'grid', (None, cells, cells, 1280), version, name, ('grid',), _identity
+      'grid', (None, cells, cells, 1280), version, name, ('grid',), finish.identity
     ),
     # The first moments within the frame show the direction of movement, which pooled features
     # don't.
     f'{name}_motion': Extractor(
-      'sequence', (None, 6 * MIXED), moments, name, ('moments',), _change
+      'sequence', (None, 6 * MIXED), moments, name, ('moments',), finish.change
     ),
   }
 
@@ -209,7 +175,7 @@ REGISTRY: dict[str, Extractor] = {
   'vggish': _vggish('embedding'),
   'vggish_relu': _vggish('relu'),
   'vggish_pca': _vggish('quantised', 'vggish_pca'),
-  'random_vector': _random('vector', (random_features.CHANNELS,), 'frame', _mean),
+  'random_vector': _random('vector', (random_features.CHANNELS,), 'frame', finish.mean),
   'random_sequence': _random('sequence', (None, random_features.CHANNELS), 'frame'),
   'random_grid': _random('grid', (None, 7, 7, random_features.CELL_CHANNELS), 'cells'),
   'random_regions': _random('regions', (None, None, random_features.CELL_CHANNELS), 'regions'),
@@ -224,7 +190,7 @@ REGISTRY: dict[str, Extractor] = {
     random_features.VERSION,
     'random_windows',
     ('window',),
-    _identity,
+    finish.identity,
     {'every': 1, 'window': 16, 'stride': 8},
   ),
   'random_sound': Extractor(
@@ -233,7 +199,7 @@ REGISTRY: dict[str, Extractor] = {
     random_features.VERSION,
     'random_sound',
     ('sound',),
-    _identity,
+    finish.identity,
     {'hop': 0.96},
   ),
 }

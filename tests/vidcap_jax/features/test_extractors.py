@@ -5,7 +5,7 @@ import pytest
 
 from vidcap_jax.data.schema import KINDS
 from vidcap_jax.errors import UserError
-from vidcap_jax.features import extraction, extractors, networks, sampling
+from vidcap_jax.features import extraction, extractors, finish, networks, sampling
 from vidcap_jax.features.backbones import random as random_features
 
 
@@ -20,7 +20,7 @@ def test_registry_fits_the_schema():
 
 
 def test_motion_of_one_frame_is_zero(clips):
-  assert extractors._change(np.ones((1, 2))).tolist() == [[0, 0, 0, 0]]
+  assert finish.change(np.ones((1, 2))).tolist() == [[0, 0, 0, 0]]
 
 
 def test_coarser_grid_has_means_of_blocks(paths):

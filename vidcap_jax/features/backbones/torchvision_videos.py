@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 
 from vidcap_jax.features.backbones import torch_runtime
-from vidcap_jax.features.extractors import Extractor, ExtractorError, join_windows
+from vidcap_jax.features.extractors import Extractor, ExtractorError
+from vidcap_jax.features.finish import join_windows
 from vidcap_jax.features.networks import Forward, Network
 
 OUTPUTS = ('pooled', 'grid')

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from vidcap_jax.features import weights
 from vidcap_jax.features.backbones import torch_runtime
-from vidcap_jax.features.extractors import Extractor, ExtractorError, join_windows
+from vidcap_jax.features.extractors import Extractor, ExtractorError
+from vidcap_jax.features.finish import join_windows
 from vidcap_jax.features.networks import Forward, Network
 
 SETTINGS = 'config.json'
