@@ -154,6 +154,23 @@ def _engine(
       yield run_on_cluster, functools.partial(dask_engine.build_shards, client)
 
 
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+  parser.add_argument(
+    '--engine',
+    metavar='dask://HOST:PORT',
+    help='scheduler of a Dask cluster on which the jobs run (default: Beam runs them)',
+  )
+
+
+def _print_help(command: str) -> None:
+  """Prints the command's own help, with what is different here; Beam need not be installed."""
+  parser = extract.make_parser(local=False) if command == 'extract' else build.make_parser()
+  parser.prog = f'python -m data_prep.apache_beam {command}'
+  parser.epilog = f'{parser.epilog}\n\nFlags of Beam and of its runner come last, after --.'
+  _add_engine(parser)
+  parser.print_help()
+
+
 @command_errors.exit_on_closed_pipe()
 def main(argv: Sequence[str] | None = None) -> int:
   """Entry point; returns the exit code."""
@@ -162,8 +179,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(__doc__, file=sys.stdout if command in ('-h', '--help') else sys.stderr)
     return 0 if command in ('-h', '--help') else 2
   cut = rest.index('--') if '--' in rest else len(rest)
+  if {'-h', '--help'} & {*rest[:cut]}:
+    _print_help(command)
+    return 0
   parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-  parser.add_argument('--engine')
+  _add_engine(parser)
   args, own = parser.parse_known_args(rest[:cut])
   try:
     with _engine(args.engine, rest[cut + 1 :]) as (run_elsewhere, shard_builder):

@@ -163,8 +163,6 @@ def test_metadata(built):
   named = {extra for names in lists for extra in names.split(',')}
   assert 'tpu-compile' in named
   assert named <= {*data.get_all('Provides-Extra')}
-  nightly = re.search(r'nightly\) extras=(\S+)', files[0].read_text())[1]
-  assert {*nightly.split(',')} <= {*data.get_all('Provides-Extra')}
 
 
 def test_the_version_is_written_once():
