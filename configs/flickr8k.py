@@ -74,9 +74,7 @@ PUBLISHED = (
     **_SPLIT,
   },
 )
-RESTARTS = {
-  'learning rate': 'in each stage it falls by a cosine of its own, or is constant in reinforcement'
-}
+RESTARTS = {'learning rate': 'in each stage it falls by a cosine of its own'}
 
 
 def get_config(variant: str = ''):

@@ -49,9 +49,7 @@ PUBLISHED = (
   {'row': 'X-modaler, Transformer', 'scores': {'CIDEr': 44.0}, **_WHOLE},
   {'row': 'SwinBERT', 'scores': {'CIDEr': 53.8}, **_WHOLE},
 )
-RESTARTS = {
-  'learning rate': 'in each stage it falls by a cosine of its own, or is constant in reinforcement'
-}
+RESTARTS = {'learning rate': 'in each stage it falls by a cosine of its own'}
 
 
 def get_config(variant: str = ''):
