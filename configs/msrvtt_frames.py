@@ -27,8 +27,9 @@ BLEU-4, which starts from the best epoch. ``runlocal`` trains a small model on r
 
 Measured with ``model=transformer``, seed 0, four epochs (``--config.train.epochs=4``), beam 5: test
 CIDEr 0.339, BLEU-4 0.338, METEOR 0.241, ROUGE-L 0.558 (best constant caption: CIDEr 0.117), 52
-minutes of one core without AVX-512. ``recipe=rl``, from there: 0.370, 0.341, 0.243, 0.564, 50
-minutes. The others have not been trained to the end. More: docs/results/msrvtt_frames.md.
+minutes of one core without AVX-512. ``recipe=rl``, from there: 0.367, 0.342, 0.244, 0.566, 21
+minutes of a core with AVX-512. The others have not been trained to the end. More:
+docs/results/msrvtt_frames.md.
 """
 
 from configs import common, comparisons
